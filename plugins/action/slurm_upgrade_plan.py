@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleError
@@ -75,16 +75,19 @@ class ActionModule(controller_call.ControllerAction):
             else:
                 lost[host] = NO_ANSWER
         builds = [host for host in looks if self._builds_pyxis(raw(host))]
-        return site_of(cluster, looks, lost, builds, self._refusal(cluster, raw))
+        return site_of(
+            cluster, looks, lost, builds, self._refusal(cluster, raw, self._task_vars["ansible_play_hosts_all"])
+        )
 
     def _builds_pyxis(self, variables: Mapping[str, Any]) -> bool:
         return bool(variables.get("container_runtime_pyxis"))
 
     @staticmethod
-    def _refusal(cluster: Cluster, raw: Any) -> str:
+    def _refusal(cluster: Cluster, raw: Any, hosts: Iterable[str]) -> str:
         """Return why the controllers' files must not change now: jobs would be lost, or could start on a changing line meanwhile."""
         names = list(cluster.services.controllers)
-        variables = {name: raw(name) for name in names}
+        # Of nodes, too: the guard judges what was read of their jobs, and what was not.
+        variables = {name: raw(name) for name in dict.fromkeys([*names, *hosts])}
         if text := job_guard.refusal(variables, names):
             return text
         answers = job_guard.answers(variables, names, "__slurm_in_use").values()

@@ -19,7 +19,7 @@ def restore_hosts(hostvars: Mapping[str, Any], hosts: Iterable[str], key: str) -
     raw = getattr(hostvars, "raw_get", hostvars.__getitem__)
     found = [raw(name).get(restore_plan.PLAN) for name in hosts if name in hostvars]
     plans = [one for one in found if isinstance(one, Mapping) and "core" in one and not one.get("failed")]
-    return restore_plan.hosts(plans[0], key) if plans and restore_plan.hosts(plans[0], key) else _NOBODY
+    return (restore_plan.hosts(plans[0], key, raw) if plans else []) or _NOBODY
 
 
 class FilterModule:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
@@ -14,6 +14,16 @@ from .restore_site import RestoreSite
 
 PLAN = "__restore"
 """Variable of the playbook with the plan."""
+PLAYS = {
+    "core": "__restore_ready",
+    "database": "__restore_database",
+    "database_all": "__restore_dbd",
+    "primary": "__restore_jobs",
+    "deployed": "",
+}
+"""Plays in their order, each with the result of its last task: hosts that are installed, where the database is restored, where slurmdbd
+starts, where the state is restored, and all at the end."""
+Raw = Callable[[str], Mapping[str, Any]]
 
 
 def plan(site: RestoreSite, found: JobFates, over: bool, next_job: int, missing: Collection[str]) -> dict[str, Any]:
@@ -80,13 +90,30 @@ def preview(site: RestoreSite, planned: dict[str, Any], found: JobFates) -> str:
     return "\n".join([*lines, *found.lines()])
 
 
-def hosts(planned: Mapping[str, Any], key: str) -> list[str]:
-    """Return the hosts of a play of a restore: `core`, `database` where it is restored, `database_all`, or `primary`; [] in a preview."""
+def hosts(planned: Mapping[str, Any], key: str, raw: Raw) -> list[str]:
+    """Return the hosts of a play of a restore: a key of PLAYS; [] in a preview, and until all plays before it have succeeded.
+
+    `raw` returns the variables of a host. Ansible begins the next play although a host did not answer: `any_errors_fatal` counts such a
+    host twice, and then not all hosts of its play have failed.
+    """
     if not planned or planned["is_preview"] or not planned["core"]:
         return []
-    if key == "database_all":
-        return list(planned["database_all"])
-    return [planned["primary"]] if key == "primary" else list(planned[key])
+    for before, result in PLAYS.items():
+        if before == key:
+            return _listed(planned, key)
+        if not all(_is_done(raw(host).get(result)) for host in _listed(planned, before)):
+            return []
+    raise KeyError(key)
+
+
+def _listed(planned: Mapping[str, Any], key: str) -> list[str]:
+    if key == "primary":
+        return [planned["primary"]]
+    return list(planned["core" if key == "deployed" else key])
+
+
+def _is_done(result: object) -> bool:
+    return isinstance(result, Mapping) and not any(result.get(key) for key in ("failed", "unreachable", "skipped"))
 
 
 def report(planned: dict[str, Any], running: Collection[int], restored: dict[str, str]) -> tuple[str, list[int]]:

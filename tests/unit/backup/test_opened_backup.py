@@ -3,8 +3,13 @@
 
 from __future__ import annotations
 
+import io
+import json
 import shutil
+import tarfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -114,6 +119,61 @@ def test_a_manifest_of_something_else(backup: Path, keys: Keys, tmp_path: Path):
     file = changed(backup, tmp_path, {"ctl1/manifest.json.gpg": b'{"format": 9}'}, keys)
     with pytest.raises(OpenError, match="format 9; allowed: 1"):
         open_backup(file, key(keys), 60)
+
+
+MANIFEST = "manifest.json.gpg"
+
+
+def manifest_of(backup: Path, folder: Path, keys: Keys) -> dict[str, Any]:
+    """Return the manifest of ctl1 in plain."""
+    text = bytearray()
+    (folder / "plain").mkdir()
+    with KeyFolder() as gpg:
+        gpg.accept(keys.private)
+        gpg.decrypted(container.unpack(backup, folder / "plain")["ctl1"][MANIFEST], PASSPHRASE, 60, text.extend)
+    shutil.rmtree(folder / "plain")
+    return dict(json.loads(text))
+
+
+@pytest.mark.parametrize(
+    ("change", "mistake"),
+    [
+        (lambda one: one.update(host="ctl9"), "ctl1: the manifest is of host ctl9"),
+        (lambda one: one["members"].pop("files.tar"), "ctl1: files.tar.gpg is not in the manifest"),
+        (
+            lambda one: one["members"]["files.tar"].update(files=4),
+            "ctl1: files.tar: 3 files, and the manifest has 4",
+        ),
+        (
+            lambda one: one["members"]["state.tar"].update(next_job=47),
+            "ctl1: state.tar: job_state has next id 46, and the manifest 47",
+        ),
+    ],
+)
+def test_members_that_are_whole_and_not_those_of_their_manifest(
+    backup: Path, keys: Keys, tmp_path: Path, change: Callable[[dict[str, Any]], object], mistake: str
+):
+    manifest = manifest_of(backup, tmp_path, keys)
+    change(manifest)
+    file = changed(backup, tmp_path, {f"ctl1/{MANIFEST}": json.dumps(manifest).encode()}, keys)
+    with pytest.raises(OpenError) as error:
+        open_backup(file, key(keys), 60)
+    assert str(error.value).splitlines()[1:] == [mistake]
+
+
+@pytest.mark.parametrize("name", ["../x.gpg", "./x.gpg", "ctl1/../../x.gpg", "x.gpg", "ctl1/x", "/etc/x.gpg"])
+def test_a_member_that_would_leave_its_folder_is_not_written(tmp_path: Path, name: str):
+    (tmp_path / "backup").mkdir()
+    (tmp_path / "backup/unpacked").mkdir()
+    file = tmp_path / "backup/lab.backup"
+    with tarfile.open(file, "w") as tar:
+        for one in (f"ctl1/{MANIFEST}", name):
+            entry = tarfile.TarInfo(one)
+            entry.size = 1
+            tar.addfile(entry, io.BytesIO(b"x"))
+    with pytest.raises(container.ContainerError, match="is not a member of a backup"):
+        container.unpack(file, tmp_path / "backup/unpacked")
+    assert {path.name for path in tmp_path.rglob("*") if path.is_file()} == {file.name, MANIFEST}
 
 
 def test_rows_that_the_manifest_does_not_have():

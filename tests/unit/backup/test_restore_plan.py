@@ -118,6 +118,49 @@ def test_a_call_after_a_failure_continues_and_one_after_the_end_changes_nothing(
     assert "slurmctld runs" in "\n".join(reasons(other))
 
 
+READY, RESTORED = {"__restore_ready": {"changed": True}}, {"__restore_database": {"changed": False, "restored": {}}}
+SERVES, HAS_JOBS = {"__restore_dbd": {"up": True}}, {"__restore_jobs": {"jobs": [41]}}
+LOST = {"unreachable": True, "changed": False}
+
+
+@pytest.mark.parametrize(
+    ("db1", "ctl1", "begins"),
+    [
+        ({}, {}, ["core"]),
+        (READY, {}, ["core"]),
+        (READY, READY, ["core", "database"]),
+        ({**READY, "__restore_database": LOST}, READY, ["core", "database"]),
+        ({**READY, "__restore_database": {"failed": True}}, READY, ["core", "database"]),
+        ({**READY, **RESTORED}, READY, ["core", "database", "database_all"]),
+        ({**READY, **RESTORED, "__restore_dbd": LOST}, READY, ["core", "database", "database_all"]),
+        ({**READY, **RESTORED, **SERVES}, READY, ["core", "database", "database_all", "primary"]),
+        (
+            {**READY, **RESTORED, **SERVES},
+            {**READY, "__restore_jobs": LOST},
+            ["core", "database", "database_all", "primary"],
+        ),
+        ({**READY, **RESTORED, **SERVES}, {**READY, **HAS_JOBS}, list(restore_plan.PLAYS)),
+    ],
+)
+def test_a_play_begins_where_all_before_it_have_succeeded(db1: dict[str, Any], ctl1: dict[str, Any], begins: list[str]):
+    """A database host that does not answer must not leave a slurmctld that counts as restored."""
+    planned = {
+        **{"is_preview": False, "core": ["db1", "ctl1"], "database": ["db1"], "database_all": ["db1"]},
+        "primary": "ctl1",
+    }
+    raw = {"db1": db1, "ctl1": ctl1}.__getitem__
+    assert [key for key in restore_plan.PLAYS if restore_plan.hosts(planned, key, raw)] == begins
+    preview = {**planned, "is_preview": True}
+    assert [key for key in restore_plan.PLAYS if restore_plan.hosts(preview, key, raw)] == []
+
+
+def test_a_database_that_stays_is_not_waited_for():
+    planned = {"is_preview": False, "core": ["ctl1"], "database": [], "database_all": ["ctl1"], "primary": "ctl1"}
+    raw = {"ctl1": {**READY, **SERVES}}.__getitem__
+    assert restore_plan.hosts(planned, "database", raw) == []
+    assert restore_plan.hosts(planned, "primary", raw) == ["ctl1"]
+
+
 def test_a_database_with_jobs_stays():
     site = replace(SITE, looks=look(database={"runs": True, "jobs": 20, "largest": 90}))
     assert site.keeps_database(over=False)

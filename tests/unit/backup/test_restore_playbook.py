@@ -169,6 +169,24 @@ def test_jobs_that_the_backup_lacks_refuse_it(stage: Stage, files: Files):
         assert part in text
 
 
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [({"failed": True, "msg": "no /proc"}, "no /proc"), ({"unreachable": True}, "no answer by SSH")],
+)
+def test_a_node_whose_jobs_are_unknown_refuses_it(stage: Stage, files: Files, answer: dict[str, Any], why: str):
+    silent = {"module": "slurm_restore", "host": "gpu2", "args": {"step": "node"}, "result": answer}
+    text = refused(stage, files, {"answers": [silent, *answers(munge=munge())]})
+    assert f"nodes that reported no jobs: gpu2 ({why})" in text
+    assert "restore_loses_jobs" in text
+
+
+def test_a_controller_that_was_not_read_refuses_it(stage: Stage, files: Files):
+    broken = {"failed": True, "msg": "StateSaveLocation: Input/output error"}
+    look = {"module": "slurm_restore", "args": {"step": "look"}, "result": broken}
+    text = refused(stage, files, {"answers": [look, *answers(munge=munge())], "more": ["restore_over=true"]})
+    assert "ctl1: StateSaveLocation: Input/output error" in text
+
+
 def test_a_running_controller_refuses_it(stage: Stage, files: Files):
     text = refused(stage, files, {"answers": answers(munge=munge(), controller={"runs": True, "files": 9})})
     assert "ctl1: slurmctld runs" in text

@@ -140,6 +140,24 @@ def test_each_of_several_fingerprints_must_be_offered(site: Site):
     assert site.verdict(host_key_confirm=both).state == "refused"
 
 
+def test_one_stated_key_does_not_hide_another_that_is_not_the_stated_one(site: Site):
+    ecdsa = made(site.folder, "ecdsa", "ecdsa")
+    site.machine.keys = [site.new, ecdsa]
+    text = f"n2 {site.other.text}\nn2 {ecdsa.text}\n"
+    assert site.verdict(host_key_file=site.file(text)).state == "refused"
+
+
+def test_a_key_that_the_machine_no_longer_has_is_replaced_though_the_new_one_is_known(site: Site):
+    """With both on record ssh would also accept a machine with the old key."""
+    site.known_hosts.write_text(f"n2 {site.old.text}\nn2 {site.new.text}\n")
+    found = site.verdict(host_key_confirm=site.new.fingerprint)
+    assert (found.state, found.key and found.key["kept"]) == ("new", [site.new.text])
+    site.machine.authority = site.other
+    site.known_hosts.write_text(f"@cert-authority n* {site.other.text}\nn2 {site.old.text}\n")
+    found = site.verdict(host_key_ca=site.other.text)
+    assert (found.state, found.key and found.key["kept"]) == ("new", [])
+
+
 def test_a_ca_that_signed_the_key_is_a_source(site: Site):
     site.machine.authority = site.other
     found = site.verdict(host_key_ca=f"{site.other.text} ca@site")
@@ -182,6 +200,9 @@ def test_a_machine_without_an_ssh_daemon_is_refused(site: Site):
 def test_a_revoked_key_is_refused_whatever_is_stated(site: Site):
     site.known_hosts.write_text(f"@revoked * {site.new.text}\n")
     assert site.verdict(host_key_confirm=site.new.fingerprint).state == "refused"
+    # Nor does a line count that still has it.
+    site.known_hosts.write_text(f"@revoked * {site.new.text}\nn2 {site.new.text}\n")
+    assert site.verdict().state == site.verdict(host_key_confirm=site.new.fingerprint).state == "refused"
 
 
 @pytest.mark.parametrize(

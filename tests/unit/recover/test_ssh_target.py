@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.recover.ssh_target import SshError, command_of, target
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import NOT_STARTED, Outcome
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.recover.ssh_target import (
+    SshError,
+    SshTarget,
+    command_of,
+    refusal,
+    target,
+)
 
 OPTIONS = {"ssh_executable": "ssh", "ssh_args": "-o ControlMaster=auto", "ssh_extra_args": None, "remote_user": "root"}
 
@@ -81,3 +88,26 @@ def test_tokens(tmp_path: Path):
 def test_a_configuration_that_ssh_refuses_is_an_error(tmp_path: Path):
     with pytest.raises(SshError, match="ssh"):
         reached(tmp_path, "NoSuchOption yes\n")
+
+
+DENIED = "root@n2: Permission denied (publickey).\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "stderr", "proxied", "proved"),
+    [
+        (0, "", False, True),
+        # The command on the machine failed: ssh had accepted the key.
+        (1, "", False, True),
+        (255, DENIED, False, True),
+        (255, DENIED, True, False),
+        (255, "Host key verification failed.\n", False, False),
+        (255, "ssh: connect to host n2 port 22: Connection refused\n", False, False),
+        (NOT_STARTED, "ssh: No such file or directory\n", False, False),
+        (None, DENIED, False, False),
+        (None, "", False, False),
+    ],
+)
+def test_a_login_proves_the_key_only_where_ssh_compared_it(code: int | None, stderr: str, proxied: bool, proved: bool):
+    one = SshTarget(("ssh",), "n2", "n2", "10.0.0.2", 22, (), (), False, proxied)
+    assert (refusal(one, ["n2 key"], lambda _argv, _seconds: Outcome(code, "", stderr)) == "") == proved

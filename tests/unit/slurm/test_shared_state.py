@@ -97,6 +97,16 @@ def test_a_directory_that_cannot_be_reached_is_named(tmp_path: Path, monkeypatch
     assert found.found == f"Permission denied: {tmp_path}"
 
 
+def test_a_directory_that_cannot_be_written_is_named_and_has_no_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def full(_path: Path) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(Path, "touch", full)
+    token, found = leave_mark(tmp_path, "c1", ME)
+    assert found is not None
+    assert (token, found.found) == ("", "Read-only file system")
+
+
 def test_an_unknown_user_is_named():
     found = check(Path("/"), "bedplate-nobody")
     assert found is not None

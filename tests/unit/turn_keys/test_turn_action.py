@@ -15,6 +15,7 @@ from ansible_collections.bedplate.cluster.plugins.action import turn_keys
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.keys.key_files import fingerprint
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import SecretStore
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.turn_keys.turn_plan import hosts_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.turn_keys.turned_secrets import TurnedSecrets
 
 GROUPS = {
     "slurm_controllers": ["ctl1"],
@@ -249,6 +250,12 @@ def test_a_run_beside_one_that_begins_another_turn_ends(cluster: Cluster):
     assert first["turn"] in refused(cluster, "switch")
 
 
+def test_a_controller_that_is_listed_and_not_reached_is_named_as_missed_too(cluster: Cluster):
+    cluster.silent = {"ctl1"}
+    said = refused(cluster, turn_keys="munge_key", turn_keys_without="ctl1")
+    assert "ctl1: no answer by SSH" in said.splitlines()
+
+
 def off(cluster: Cluster) -> None:
     cluster.silent, cluster.nodes["n3"] = {"n3"}, {"state": "DOWN*", "jobs": []}
 
@@ -466,6 +473,63 @@ def test_a_node_that_does_not_answer_slurm_in_the_end_is_an_error(cluster: Clust
     with pytest.raises(AnsibleActionFail, match="n2: answered slurmctld before the turn"):
         cluster.step("close")
     assert cluster.record["stage"] == "finishing"
+
+
+def test_a_key_that_no_machine_has_is_not_made(cluster: Cluster):
+    (cluster.directory / "jwt_key").unlink()
+    assert "secret jwt_key: not found" in refused(cluster, turn_keys="jwt_key")
+
+
+class KilledError(Exception):
+    """The run ends here."""
+
+
+def killed(*_: object) -> bool:
+    raise KilledError
+
+
+def test_a_run_that_is_killed_before_the_new_secrets_are_the_clusters_only_goes_forward(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+):
+    """A turn that is given up with the new secret in its place would leave machines with another key than the cluster's."""
+    cluster.switched(turn_keys="munge_key")
+    with monkeypatch.context() as patch:
+        patch.setattr(TurnedSecrets, "promote", killed)
+        with pytest.raises(KilledError):
+            cluster.step("finish")
+    assert cluster.record["stage"] == "finishing"
+    assert "the new key replaces the old one already" in refused(cluster, turn_keys="back")
+    assert cluster.step("finish")["changed"]
+
+
+def test_a_run_that_is_killed_before_the_old_secret_is_removed_has_ended_the_turn(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+):
+    """The next call would take the new secret for the old one, and make a third key."""
+    cluster.switched(turn_keys="munge_key")
+    cluster.step("finish")
+    cluster.replace()
+    cluster.prove("finished")
+    with monkeypatch.context() as patch:
+        patch.setattr(TurnedSecrets, "forget", killed)
+        with pytest.raises(KilledError):
+            cluster.step("close")
+    assert cluster.record["stage"] == "finished"
+    key = (cluster.directory / "munge_key").read_bytes()
+    assert "nothing to do" in cluster.step("plan")["msg"]
+    assert (cluster.directory / "munge_key").read_bytes() == key
+
+
+@pytest.mark.parametrize("step", ["plan", "finish"])
+def test_without_an_answer_of_slurm_no_step_is_taken(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, step: str):
+    """A node that would be cut off may have jobs."""
+    if step == "finish":
+        cluster.switched(turn_keys="munge_key")
+    before = cluster.secrets
+    monkeypatch.setattr(Step, "_module", lambda *_, **__: {"failed": True, "msg": "slurmctld is away"})
+    with pytest.raises(AnsibleActionFail, match="Slurm does not answer: slurmctld is away"):
+        cluster.step(step, **({"turn_keys": "munge_key"} if step == "plan" else {}))
+    assert cluster.secrets == before
 
 
 def test_a_machine_without_slurm_is_left_to_its_first_run(cluster: Cluster):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.upgrade.upgrade_outcome import Run
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.upgrade.upgrade_outcome import Run, plan_of
 
 PLAN: dict[str, Any] = {
     "is_preview": False,
@@ -83,6 +83,18 @@ def test_a_failure_before_slurmctld_has_served_goes_back(variables: dict[str, di
     assert verdict["failed"]
     assert "Slurm 24.11 is back" in verdict["msg"]
     assert "between 2025-11-26 20:00:00 and " in verdict["msg"]
+
+
+def test_a_step_that_was_skipped_has_stopped_no_daemon():
+    skipped = {"__upgrade_stopped_dbd": {"skipped": True}, "__upgrade_stopped_ctld": {"skipped": True}}
+    assert run(ctl1=failed(), db1=skipped).hosts("back") == []
+    assert run(ctl1=failed(), db1={**skipped, "__upgrade_stopped_ctld": {}}).hosts("back") == PLAN["core"]
+
+
+def test_a_plan_that_failed_is_no_plan():
+    found = {"n1": {"__upgrade": {**PLAN, "failed": True}}, "ctl1": {"__upgrade": PLAN}}
+    assert plan_of(found.__getitem__, ["n1"]) == {}
+    assert plan_of(found.__getitem__, ["n1", "ctl1"]) == PLAN
 
 
 def test_a_failure_after_it_goes_forward_only():

@@ -92,6 +92,13 @@ def test_an_unfinished_upgrade_is_continued_from_its_own_release():
     assert (served["resume"], served["served"]) == (True, True)
 
 
+def test_an_earlier_upgrade_to_the_same_release_says_nothing_about_this_one():
+    """By hand back to an older release and up again: this one has not served, so its way back is open."""
+    folders = {"24.11-26.05": {"installing": {}, "served": {}, "finished": {}}, "25.05-26.05": {"installing": {}}}
+    found = plan(site("26.05", "25.05", folders), CHOICES, False)
+    assert (found["old"], found["resume"], found["served"]) == ("25.05", True, False)
+
+
 def test_a_rest_host_that_is_a_controller_is_deployed_after_it():
     found = plan(replace(site("24.11", "26.05"), others=("ctl1", "login1")), CHOICES, False)
     assert found["others"] == ["ctl1"]

@@ -8,7 +8,7 @@ import shutil
 import tarfile
 from pathlib import Path
 
-from .state_archive import trust
+from .state_archive import ArchiveError, contents, trust
 
 PATHS = (
     "etc/slurm",
@@ -49,6 +49,7 @@ def keep(archive: Path, root: Path = Path("/")) -> int:
 def restore(archive: Path, root: Path = Path("/")) -> int:
     """Restore the files, and remove newer ones; return their number. Raises KeptError before anything is removed."""
     try:
+        contents(archive)  # to its end: one that is cut short would remove files that it does not have
         with tarfile.open(archive, mode="r:") as tar:
             members = tar.getmembers()
             for name in PATHS:
@@ -59,6 +60,6 @@ def restore(archive: Path, root: Path = Path("/")) -> int:
                     path.unlink()
             trust(tar)
             tar.extractall(root)
-    except (OSError, tarfile.TarError) as error:
+    except (OSError, tarfile.TarError, ArchiveError) as error:
         raise KeptError(f"{archive} cannot be restored: {error}") from error
     return len(members)

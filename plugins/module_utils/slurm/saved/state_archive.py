@@ -6,11 +6,13 @@ from __future__ import annotations
 import os
 import shutil
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ...common.as_user import AsUser, uid_of
 from ...common.text import few
+
+_BLOCK = tarfile.BLOCKSIZE
 
 
 class ArchiveError(Exception):
@@ -98,13 +100,14 @@ def trust(tar: tarfile.TarFile) -> None:
 def contents(archive: Path) -> dict[str, int]:
     """Return the relative path of each file in an archive -> its bytes. Raises ArchiveError if it is cut short."""
     try:
-        # A tar file that is cut between two members has no end mark, which tarfile accepts.
-        if not _has_end(archive):
-            raise ArchiveError(f"{archive} is cut short: it has no end mark")
         with tarfile.open(archive, mode="r:") as tar:
-            return {one.name.removeprefix("./"): one.size for one in tar if one.isfile()}
+            members = tar.getmembers()
+        # A tar file that is cut between two members has no end mark, which tarfile accepts.
+        if not _has_end(archive, members):
+            raise ArchiveError(f"{archive} is cut short: it has no end mark")
     except (OSError, tarfile.TarError) as error:
         raise ArchiveError(f"{archive} cannot be read: {error}") from error
+    return {one.name.removeprefix("./"): one.size for one in members if one.isfile()}
 
 
 def prove(archive: Path, files: Mapping[str, int]) -> int:
@@ -120,13 +123,12 @@ def prove(archive: Path, files: Mapping[str, int]) -> int:
     return len(found)
 
 
-def _has_end(archive: Path) -> bool:
+def _has_end(archive: Path, members: Iterable[tarfile.TarInfo]) -> bool:
+    """Return whether the end mark follows the last member; zeros at the end of the file may belong to a member."""
+    ends = (one.offset_data + -(-one.size // _BLOCK) * _BLOCK for one in members)
     with archive.open("rb") as stream:
-        stream.seek(0, os.SEEK_END)
-        if stream.tell() < 1024:
-            return False
-        stream.seek(-1024, os.SEEK_END)
-        return stream.read(1024) == b"\0" * 1024
+        stream.seek(max(ends, default=0))
+        return stream.read(2 * _BLOCK) == b"\0" * 2 * _BLOCK
 
 
 def _raise(error: OSError) -> None:

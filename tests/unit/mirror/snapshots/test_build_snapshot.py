@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror.mirror_model import MirrorError
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror.signing import Signer, reader
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror.snapshots import build_snapshot, read_snapshot
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror.snapshots.snapshot_model import parsed_packages
 from tests.unit.mirror.origins import Archive, Deb, Node, served
 from tests.unit.mirror.snapshots.made import make, order_of, origin_of
 
@@ -68,6 +70,26 @@ def test_a_run_that_breaks_off_leaves_no_snapshot(
     assert (again.changed, again.fetched) == (True, [])
     assert read_snapshot.read(order.directory.as_uri(), FIRST, mirror_key).name == FIRST
     assert [path.name for path in order.directory.glob(".*.part")] == []
+
+
+def test_a_disk_that_would_be_full_gets_no_package(
+    tmp_path: Path, archive: Archive, mirror_key: Signer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = order_of(tmp_path, FIRST, origin_of(archive))
+    with monkeypatch.context() as patch:
+        patch.setattr(build_snapshot.shutil, "disk_usage", lambda _path: SimpleNamespace(free=(64 << 20)))
+        with pytest.raises(MirrorError) as caught:
+            make(order, mirror_key)
+    assert "64 MiB are free" in str(caught.value)
+    assert [path for path in order.directory.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("file", ["../../zip.deb", "/etc/zip.deb", "packages/../../../zip.deb"])
+def test_a_package_that_would_leave_the_folder_is_no_package(file: str) -> None:
+    row = ["zip", "1", "all", "0" * 64, "5"]
+    assert parsed_packages("\t".join([*row, "packages/zip.deb"]))[0].file == "packages/zip.deb"
+    with pytest.raises(ValueError, match="line 1 is not a package"):
+        parsed_packages("\t".join([*row, file]))
 
 
 def test_an_origin_of_another_key_is_refused(tmp_path: Path, archive: Archive, mirror_key: Signer) -> None:

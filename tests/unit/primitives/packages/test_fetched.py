@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,32 @@ def test_packages_are_kept_once(tmp_path: Path):
     assert (folder / "slurmd_24.11.5-4_amd64.deb").read_text() == "cached"
     assert not fetched.keep(packages, folder, apt, archives)
     assert len(apt.calls) == 1
+
+
+def test_a_download_that_leaves_no_file_is_an_error(tmp_path: Path):
+    """On the way back it would be missing."""
+    with pytest.raises(FetchError, match=r"apt-get download slurmd=24\.11\.5-4"):
+        fetched.keep({"slurmd": "24.11.5-4"}, tmp_path, lambda *_, **__: Outcome(0, "", ""), tmp_path)
+
+
+def test_kept_packages_start_no_daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Its data is restored only afterwards."""
+    order: list[str] = []
+
+    @contextmanager
+    def quiet() -> Iterator[None]:
+        order.append("no starts")
+        yield
+        order.append("starts")
+
+    def run(argv: Sequence[str], *_: object, **__: object) -> Outcome:
+        order.append(argv[0])
+        return Outcome(0, "", "")
+
+    (tmp_path / "slurmd_24.11.5-4_amd64.deb").write_text("x")
+    monkeypatch.setattr(fetched, "no_starts", quiet)
+    fetched.install_kept({"slurmd": "24.11.5-4"}, tmp_path, run)
+    assert order == ["no starts", "apt-get", "starts"]
 
 
 def test_a_missing_kept_package_installs_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

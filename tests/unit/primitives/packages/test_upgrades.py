@@ -194,6 +194,30 @@ def test_the_note_for_a_reboot_is_there_before_a_kernel_is_installed(monkeypatch
     assert path.exists()
 
 
+def test_dnf_removes_what_nothing_needs_and_no_repository_has_but_no_kernel_and_not_slurm():
+    listed = {
+        "--extras": "old-lib\nkernel-core\nslurm-libs\nmine\n",
+        "--unneeded": "old-lib\nkernel-core\nslurm-libs\nof-the-snapshot\n",
+    }
+    found = upgrades.surplus("dnf", [], lambda argv: Outcome(0, listed[argv[-1]], ""))
+    assert found == ["old-lib"]
+    manager = Manager("")
+    upgrades.remove("dnf", found, manager)
+    # dnf would also remove what only the removed package needed, which the snapshot may have.
+    assert manager.commands == [["dnf", "--assumeyes", "--quiet", "--noautoremove", "remove", "old-lib"]]
+
+
+def test_apt_removes_no_kernel_and_no_package_of_slurm_and_nothing_that_a_repository_has():
+    removed = "Remv old-lib [1]\nRemv linux-image-6.1.0-57-amd64 [6.1]\nRemv libslurm42 [24.11]\nRemv offered [1]\n"
+
+    def run(argv: Sequence[str]) -> Outcome:
+        if argv[0] == "apt-cache":
+            return Outcome(0, " offered | 1 | http://m/s ./ Packages\n", "")
+        return Outcome(0, removed, "")
+
+    assert upgrades.surplus("apt", [], run) == ["old-lib"]
+
+
 @pytest.mark.parametrize("manager", ["apt", "dnf"])
 def test_a_manager_that_fails_is_an_error(manager: str):
     broken = Manager("", 100)

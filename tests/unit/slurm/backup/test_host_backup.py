@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.host
     Settings,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.job_list import JobsError
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.live_copy import LiveState
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.live_copy import Copied, LiveState
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.manifest import (
     ManifestError,
     parse,
@@ -82,6 +83,8 @@ def test_one_file_with_a_manifest(settings: Settings, tmp_path: Path, keys: Keys
     ("break_", "error", "text"),
     [
         (lambda folder: (folder / "bin/dump.sql").write_text(DUMP[:-60]), BackupError, "is cut short"),
+        (lambda folder: (folder / "bin/dump.sql").write_text("-- Dump completed\n"), BackupError, "has no tables"),
+        (lambda folder: (folder / "backups").chmod(0o755), BackupError, "is open to others"),
         (lambda folder: (folder / "bin/mariadb-dump").write_text("#!/bin/sh\nexit 2\n"), Exception, "ended with 2"),
         (
             lambda folder: (folder / "bin/squeue").write_text("#!/bin/sh\necho no >&2; exit 1\n"),
@@ -106,6 +109,30 @@ def test_a_failure_leaves_no_file_and_the_older_backup(
     with pytest.raises(error, match=text):
         take(settings)
     assert [one.name for one in old.parent.iterdir()] == [old.name]
+
+
+def test_the_state_is_copied_before_its_jobs_are_listed_and_before_the_database(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The other way round a job of the state may have an index that the dump lacks, or the list a job that the state lacks."""
+    log = tmp_path / "log"
+    for name in ("squeue", "mariadb-dump"):
+        path = tmp_path / "bin" / name
+        path.write_text(path.read_text().replace("#!/bin/sh\n", f"#!/bin/sh\necho {name} >>{log}\n"))
+    copy = LiveState.copy
+
+    def noted(text: str) -> None:
+        log.write_text((log.read_text() if log.exists() else "") + f"{text}\n")
+
+    def copied(state: LiveState, tar: tarfile.TarFile) -> Copied:
+        found = copy(state, tar)
+        noted("copied")
+        return found
+
+    monkeypatch.setattr(LiveState, "wait_for_save", lambda _self: noted("saved"))
+    monkeypatch.setattr(LiveState, "copy", copied)
+    HostBackup(settings, root=tmp_path / "root").take()
+    assert log.read_text().split() == ["saved", "copied", "squeue", "mariadb-dump"]
 
 
 def whole(folder: Path, stamp: str) -> Path:

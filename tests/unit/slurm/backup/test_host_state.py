@@ -61,6 +61,42 @@ def test_a_database_that_does_not_answer_is_an_error():
         host_state.database_facts("slurm_acct_db", "lab", Host({"mariadb.service"}, code=1))
 
 
+def test_a_state_that_cannot_be_read_is_not_an_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    write_state(tmp_path / "state")
+
+    def refused(*_: object, **__: object) -> list[Any]:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("os.walk", refused)
+    with pytest.raises(OSError, match="Permission denied"):
+        host_state.controller_facts(tmp_path / "state", NO_USER, Host(set()))
+
+
+def test_a_process_that_cannot_be_read_may_be_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "10").mkdir()
+
+    def refused(_path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    with pytest.raises(PermissionError):
+        host_state.node_jobs(tmp_path)
+
+
+@pytest.mark.parametrize("shown", ["n1 idle*", "n1 unknown", "n1 unknown*"])
+def test_a_node_that_slurmctld_has_not_heard_is_named(shown: str):
+    """Its jobs are not compared yet, so that a report on them would be wrong."""
+    found = host_state.wait_for_nodes("n[1-2]", -1, lambda *_, **__: Outcome(0, f"{shown}\nn2 mixed\n", ""))
+    assert found == ["n1"]
+
+
+def test_nodes_that_slurmctld_has_heard_are_not_waited_for():
+    slept: list[float] = []
+    run = lambda *_, **__: Outcome(0, "n1 idle\nn2 mixed\n", "")  # noqa: E731
+    assert host_state.wait_for_nodes("n[1-2]", -1, run, slept.append) == []
+    assert len(slept) == 1
+
+
 def test_the_state_of_a_controller(tmp_path: Path):
     run = Host({"slurmctld.service"})
     assert host_state.controller_facts(tmp_path / "none", NO_USER, run) == {"runs": True, "files": 0}

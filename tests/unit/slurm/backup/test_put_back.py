@@ -11,8 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common import command
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup import host_state, job_header, put_back
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup import (
+    host_state,
+    job_header,
+    pipes,
+    put_back,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.crypt import KeyFolder
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.put_back import (
     Marks,
@@ -22,7 +28,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.put_
     restore_state,
 )
 from ansible_collections.bedplate.cluster.plugins.modules import slurm_restore
-from tests.kit.backups import NO_USER, PASSPHRASE, Keys, write_state
+from tests.kit.backups import DUMP, NO_USER, PASSPHRASE, ROWS, Keys, path_with, write_state
 from tests.kit.module import Module, result_of
 
 
@@ -104,6 +110,54 @@ def test_another_content_than_the_manifest_says_changes_nothing(tmp_path: Path, 
     with pytest.raises(RestoreError, match="another digest"):
         restore_state(Member(good.path, good.session, "0" * 64, 60), state, NO_USER, 1)
     assert files_of(state) == {"job_state": b"before"}
+
+
+MARIADB = """\
+#!/bin/sh
+case "$*" in
+  *DROP*) : >{0}/loaded ;;
+  *table_name*) cut -f1 {0}/rows ;;
+  *COUNT*) cat {0}/rows ;;
+  *) cat >>{0}/loaded; exit $(cat {0}/code) ;;
+esac
+"""
+
+
+@pytest.fixture
+def mariadb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of a MariaDB that has `rows` after a restore, which ends with `code`."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "mariadb").write_text(MARIADB.format(folder))
+    (folder / "mariadb").chmod(0o755)
+    (folder / "rows").write_text("".join(f"{name}\t{count}\n" for name, count in ROWS.items()))
+    (folder / "code").write_text("0")
+    (folder / "loaded").write_text("before")
+    for module in (pipes, command):
+        monkeypatch.setattr(module, "SEARCH_PATH", path_with(folder))
+    return folder
+
+
+def test_the_database_with_the_rows_of_the_backup(tmp_path: Path, keys: Keys, mariadb: Path):
+    found = put_back.restore_database(member(tmp_path, keys, DUMP.encode()), "slurm_acct_db", ROWS)
+    assert found == ROWS
+    assert (mariadb / "loaded").read_text() == DUMP
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "error"),
+    [
+        ("rows", "lab_job_table\t1\nqos_table\t3\nlab_event_table\t0\n", "lab_job_table: 1 rows"),
+        ("rows", "lab_job_table\t2\nqos_table\t3\n", "lab_event_table: no table rows"),
+        ("code", "1", "ended with 1"),
+    ],
+)
+def test_a_database_with_less_than_the_backup_is_an_error(
+    tmp_path: Path, keys: Keys, mariadb: Path, name: str, text: str, error: str
+):
+    (mariadb / name).write_text(text)
+    with pytest.raises(RestoreError, match=error):
+        put_back.restore_database(member(tmp_path, keys, DUMP.encode()), "slurm_acct_db", ROWS)
 
 
 def test_the_configuration_without_keys(tmp_path: Path, keys: Keys):

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,30 @@ def test_a_key_that_cannot_be_written_is_an_error(files: KeyFiles, monkeypatch: 
     assert files.path.read_bytes() == OLD
 
 
+def test_no_other_run_writes_the_key_meanwhile(monkeypatch: pytest.MonkeyPatch, files: KeyFiles):
+    seen: list[bytes] = []
+
+    @contextmanager
+    def locked(directory: Path, create: bool) -> Iterator[None]:
+        assert (directory, create) == (files.state_directory, True)
+        seen.append(files.path.read_bytes())
+        yield
+        seen.append(files.path.read_bytes())
+
+    monkeypatch.setattr(manifest, "locked", locked)
+    assert call(monkeypatch, files, state="replaced")["changed"] is True
+    assert seen == [OLD, NEW]
+
+
+def test_a_lock_that_another_run_holds_changes_no_key(monkeypatch: pytest.MonkeyPatch, files: KeyFiles):
+    monkeypatch.setattr(manifest, "_LOCK_SECONDS", -1.0)
+    with manifest.locked(files.state_directory, create=True):
+        found = call(monkeypatch, files, state="replaced")
+    assert found["failed"]
+    assert "another bedplate run" in found["msg"]
+    assert files.path.read_bytes() == OLD
+
+
 def _full(*_: object) -> None:
     raise OSError(28, "No space left on device")
 
@@ -117,9 +142,12 @@ def test_a_proof_makes_and_reads_credentials_at_the_sockets(
 
     def run(argv: Sequence[str], _timeout: float, enter: object = None) -> Outcome:
         calls.append(argv)
+        # Whoever finds it elsewhere cannot read it, and it is of a user without rights.
+        assert (enter, "--restrict-uid=0" in argv) == (("as munge", True) if argv[0] == "munge" else (None, False))
         return Outcome(0, "MUNGE:own:", "") if argv[0] == "munge" else Outcome(14, "", "Invalid credential")
 
     monkeypatch.setattr(munge_proof, "run", run)
+    monkeypatch.setattr(munge_proof, "_as_user", lambda name: f"as {name}")
     found = call(monkeypatch, files, state="proved", credentials={"n1": "MUNGE:n1:"}, **params)
     assert (found["credential"], found["refused"]) == ("MUNGE:own:", {"n1": "Invalid credential"})
     unmunge, munge = calls

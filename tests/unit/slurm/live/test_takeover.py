@@ -147,6 +147,15 @@ def test_a_primary_that_does_not_come_up_is_an_error_with_what_was_seen():
     assert pair.now >= 60
 
 
+def test_a_standby_that_does_not_come_up_ends_no_primary():
+    """`scontrol takeover` would end the slurmctld that works, and none would take its place."""
+    pair = Pair(0, running=(True, False))
+    pair.dead = True
+    with pytest.raises(TakeoverError, match="ctl2: its slurmctld does not answer after 60 s"):
+        pair.on(1).take()
+    assert (pair.commands, pair.running[0]) == ([START], True)
+
+
 def test_a_takeover_that_changes_nothing_is_an_error():
     pair = Pair(0)
     pair.dead = True
@@ -171,6 +180,15 @@ def test_a_controller_that_slurm_conf_does_not_name_is_an_error():
 def test_a_primary_up_whose_heartbeat_is_not_written_yet_is_not_in_charge():
     pair = Pair(1)
     pair.due.append((5, lambda: pair.start(0)))
+    takeover = pair.on(0)
+    takeover.take()
+    assert (takeover.actions, pair.now >= 5) == ([], True)
+
+
+def test_a_primary_that_answers_no_query_yet_is_not_in_charge():
+    pair = Pair(0)
+    look = pair.look_from
+    pair.look_from = lambda me: replace(look(me), serves=pair.now >= 5)  # type: ignore[method-assign]
     takeover = pair.on(0)
     takeover.take()
     assert (takeover.actions, pair.now >= 5) == ([], True)

@@ -54,6 +54,23 @@ def test_an_archive_that_is_cut_short_restores_nothing(state: StateArchive, tmp_
     assert state.files() == before
 
 
+def cuts(data: bytes) -> range:
+    """Return where a tar may end too early, between two members as well: tarfile takes that for its end."""
+    return range(512, len(data.rstrip(b"\0")), 512)
+
+
+def test_an_archive_that_ends_anywhere_too_early_restores_nothing(state: StateArchive, tmp_path: Path):
+    archive = tmp_path / "state.tar"
+    (state.path / "node_state").write_text("after job_state")
+    state.save(archive)
+    data, before = archive.read_bytes(), state.files()
+    for cut in cuts(data):
+        archive.write_bytes(data[:cut])
+        with pytest.raises(ArchiveError, match=re.escape(str(archive))):
+            state.restore(archive)
+        assert state.files() == before
+
+
 def test_an_archive_of_something_else_restores_nothing(state: StateArchive, tmp_path: Path):
     archive = tmp_path / "x.tar"
     with tarfile.open(archive, "w") as tar:
@@ -69,6 +86,31 @@ def test_a_file_that_grew_is_found(state: StateArchive, tmp_path: Path):
     (state.path / "job_state").write_bytes(b"\0" * 5001)
     with pytest.raises(ArchiveError, match="job_state: 5001 bytes in the directory, 5000 in the archive"):
         state_archive.prove(archive, state.files())
+
+
+def test_an_archive_that_is_not_the_directory_is_not_kept(
+    state: StateArchive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    before = {**state.files(), "node_state": 7}
+    monkeypatch.setattr(StateArchive, "files", lambda _self: before)
+    with pytest.raises(ArchiveError, match="node_state: 7 bytes in the directory, not in the archive"):
+        state.save(tmp_path / "state.tar")
+    assert not (tmp_path / "state.tar").exists()
+
+
+def test_a_restore_that_lacks_a_file_is_an_error(state: StateArchive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A slurmctld would start, and end the job without its script."""
+    archive = tmp_path / "state.tar"
+    state.save(archive)
+    extract = tarfile.TarFile.extractall
+
+    def incomplete(tar: tarfile.TarFile, path: Path) -> None:
+        extract(tar, path)
+        (path / "hash.1/job.11/script").unlink()
+
+    monkeypatch.setattr(tarfile.TarFile, "extractall", incomplete)
+    with pytest.raises(ArchiveError, match=r"hash\.1/job\.11/script: not bytes in the directory"):
+        state.restore(archive)
 
 
 def test_a_directory_without_state_is_not_archived(tmp_path: Path):
@@ -97,7 +139,10 @@ def test_kept_files_are_restored_and_newer_ones_are_removed(tmp_path: Path):
     assert (root / "etc/slurm/slurm.conf").stat().st_mode & 0o777 == 0o640
     assert not (root / "etc/slurm/more.conf").exists()
     assert not (root / "etc/default/slurmctld").exists()
-    archive.write_bytes(archive.read_bytes()[:700])
-    with pytest.raises(kept_files.KeptError):
-        kept_files.restore(archive, root)
-    assert (root / "etc/slurm/slurm.conf").exists()
+    data = archive.read_bytes()
+    (root / "etc/slurm/slurm.conf").write_text("new")
+    for cut in (700, *cuts(data)):
+        archive.write_bytes(data[:cut])
+        with pytest.raises(kept_files.KeptError):
+            kept_files.restore(archive, root)
+        assert (root / "etc/slurm/slurm.conf").read_text() == "new"

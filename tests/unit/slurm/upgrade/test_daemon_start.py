@@ -25,6 +25,7 @@ class Systemd:
         self.calls: list[str] = []
         self.questions = 0
         self.limit_at_start = ""
+        self.restarts = 0
 
     def __call__(self, argv: Sequence[str], *_seconds: float, **_more: Any) -> Outcome:
         self.calls.append(" ".join(argv))
@@ -37,7 +38,7 @@ class Systemd:
         if argv[1] == "show":
             if not self._state:
                 state = self._states.pop(0) if len(self._states) > 1 else self._states[0]
-                return Outcome(0, f"ActiveState={state}\nSubState=x\nResult=exit-code\nNRestarts=0\n", "")
+                return Outcome(0, f"ActiveState={state}\nSubState=x\nResult=exit-code\nNRestarts={self.restarts}\n", "")
             return Outcome(0, f"ActiveState={self._state}\nNRestarts=0\n", "")
         return Outcome(0, "journal" if argv[0] == "journalctl" else "", "")
 
@@ -78,6 +79,15 @@ def test_why_it_does_not_serve(tmp_path: Path, states: list[str], why: str):
     assert (found.up, found.why) == (False, why)
     assert found.log.endswith("fatal: broken")
     assert len(found.log.splitlines()) == 12
+
+
+def test_a_daemon_that_systemd_starts_again_and_again_does_not_serve(tmp_path: Path):
+    """Without an end the way back would wait for the whole deadline, two hours by default."""
+    systemd = Systemd(tmp_path, ["activating"], 99)
+    systemd.restarts = 3
+    found = start(tmp_path, systemd).serve(1000)
+    assert (found.up, found.why) == (False, "slurmctld.service ended: exit-code")
+    assert found.seconds < 10
 
 
 def test_without_a_log_file_it_is_the_journal(tmp_path: Path):

@@ -17,11 +17,13 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.upgrade.nod
 SHOWN = "NodeName=n1 Arch=x86_64 State={state} Version={version} ThreadsPerCore=1"
 
 
-def registration(*shown: str, timeout: int = 300) -> Registration:
+def registration(*shown: str, timeout: int | None = 300) -> Registration:
     rows, ticks = list(shown), iter(range(1000, 9000))
 
     def run(argv: Sequence[str], *_seconds: float, **_more: Any) -> Outcome:
         if "config" in argv:
+            if timeout is None:
+                return Outcome(1, "", "no answer")
             return Outcome(0, f"Configuration\nSlurmdTimeout           = {timeout} sec\n", "")
         text = rows.pop(0) if len(rows) > 1 else rows[0]
         return Outcome(0 if text else 1, text, "" if text else "no answer")
@@ -34,9 +36,10 @@ def test_it_waits_for_the_release_and_an_answer():
         "",
         SHOWN.format(state="ALLOCATED", version="24.11.5"),
         SHOWN.format(state="ALLOCATED*", version="26.05.5"),
+        SHOWN.format(state="ALLOCATED+NOT_RESPONDING", version="26.05.5"),
         SHOWN.format(state="ALLOCATED", version="26.05.5"),
     ).wait(990.0, 100)
-    assert found == 14.0
+    assert found == 15.0
 
 
 def test_a_gap_above_slurmdtimeout_is_a_failure_and_none_is_no_limit():
@@ -44,6 +47,11 @@ def test_a_gap_above_slurmdtimeout_is_a_failure_and_none_is_no_limit():
     with pytest.raises(RegistrationError, match=r"slurmd was away for 41 s, longer than SlurmdTimeout \(30 s\)"):
         registration(back, timeout=30).wait(960.0, 100)
     assert registration(back, timeout=0).wait(960.0, 100) == 41.0
+
+
+def test_a_limit_that_cannot_be_read_is_a_failure():
+    with pytest.raises(RegistrationError, match="n1: scontrol show config: no answer"):
+        registration(SHOWN.format(state="IDLE", version="26.05.5"), timeout=None).wait(990.0, 10)
 
 
 def test_a_node_that_is_not_back_is_a_failure():
