@@ -32,6 +32,12 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "cache": {"type": "str", "default": ""},
     "report": {"type": "str", "default": ""},
 }
+_FAILED = {
+    _MADE: "was not made",
+    promote_snapshot.PROMOTED: "was not promoted",
+    promote_snapshot.TESTING: "was not put under test",
+    promote_snapshot.UNTESTED: "stays under test",
+}
 _VARIABLES = ("snapshot_report", "snapshot_state")
 COMPARED = "__snapshot_compared"
 """The variable with the result of bedplate.cluster.node_state on a node that tests."""
@@ -53,10 +59,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             work = self._made if arguments["state"] == _MADE else self._promoted
             found = work(cluster, arguments, variables)
         except (MirrorError, SecretError, ClusterFileError) as error:
-            raise AnsibleActionFail(f"the snapshot is not {arguments['state']}.\n{error}") from None
+            raise AnsibleActionFail(f"the snapshot {_FAILED[arguments['state']]}.\n{error}") from None
         except OSError as error:
             raise AnsibleActionFail(
-                f"the snapshot is not {arguments['state']}: {error.filename}: {error.strerror}"
+                f"the snapshot {_FAILED[arguments['state']]}: {error.filename}: {error.strerror}"
             ) from None
         diff = found.pop("diff")
         return {**result, **found, **({"diff": [diff]} if self._task.diff else {})}
