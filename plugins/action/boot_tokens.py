@@ -25,7 +25,6 @@ _ROLE = "node_tuning"
 class ActionModule(ActionBase):  # type: ignore[misc]
     """Decide for all hosts of the play, and print the text as it is. Connects to no machine."""
 
-    TRANSFERS_FILES = False
     _VALID_ARGS = frozenset(("file",))
     _requires_connection = False
 

@@ -30,9 +30,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 class ActionModule(ActionBase):  # type: ignore[misc]
     """The action; it runs on the control node alone, with the cluster file and the tools, and connects to no machine."""
 
-    TRANSFERS_FILES = False
     _requires_connection = False
-    _VALID_ARGS = frozenset(_OPTIONS)
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Simulate, in check mode as well; a failure has all findings."""

@@ -14,7 +14,6 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.variable_n
 class ActionModule(ActionBase):  # type: ignore[misc]
     """The action; it runs on the control node alone and connects to no machine."""
 
-    TRANSFERS_FILES = False
     _requires_connection = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -26,9 +26,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 class ActionModule(ActionBase):  # type: ignore[misc]
     """The action; it runs on the control node alone and connects to no machine of the cluster."""
 
-    TRANSFERS_FILES = False
     _requires_connection = False
-    _VALID_ARGS = frozenset(_OPTIONS)
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Read the indexes where this is needed, and write the lock; one error has all mistakes."""

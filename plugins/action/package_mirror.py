@@ -18,10 +18,8 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror import (
     build_mirror,
     cluster_mirror,
     mirror_report,
-    signing,
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror.mirror_model import MirrorError
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror.signing import Signer
 
 _OPTIONS: dict[str, dict[str, Any]] = {
     "cluster_file": {"type": "path", "required": True},
@@ -38,9 +36,7 @@ _T = TypeVar("_T")
 class ActionModule(ActionBase):  # type: ignore[misc]
     """The action; it runs on the control node alone, with the cluster file and the secrets, and connects to no machine."""
 
-    TRANSFERS_FILES = False
     _requires_connection = False
-    _VALID_ARGS = frozenset(_OPTIONS)
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """List and mirror; one error has all mistakes."""
@@ -48,7 +44,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         _unused, arguments = self.validate_argument_spec(_OPTIONS)
         try:
             order = self._order(arguments)
-            report, listed = build_mirror.make(order, lambda: self._signer(order, task_vars or {}))
+            is_signed = not (order.check or order.list_only)
+            secrets = secrets_of(task_vars or {}, self._templar, self._loader)
+            report, listed = build_mirror.make(
+                order, lambda: cluster_mirror.signer_of(secrets, order.cluster, make=is_signed)
+            )
         except (MirrorError, SecretError, ClusterFileError) as error:
             raise AnsibleActionFail(f"the mirror was not made.\n{error}") from None
         except OSError as error:
@@ -81,12 +81,3 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if mistakes:
             raise MirrorError(mistakes)
         return order
-
-    def _signer(self, order: build_mirror.Order, variables: dict[str, Any]) -> Signer | None:
-        """Return the mirror's key, made on first use; None if it does not exist and the mirror is not signed."""
-        store = secrets_of(variables, self._templar, self._loader)
-        if order.check or order.list_only:
-            return signing.signer(store.text(cluster_mirror.SECRET)) if store.has(cluster_mirror.SECRET) else None
-        return signing.signer(
-            store.keep(cluster_mirror.SECRET, lambda: signing.generate(order.cluster).encode()).decode()
-        )

@@ -37,7 +37,6 @@ _SECRETS = (
 class ActionModule(ActionBase):  # type: ignore[misc]
     """Redact the results of bedplate.cluster.node_report, and write them; connects to no machine."""
 
-    TRANSFERS_FILES = False
     _VALID_ARGS = frozenset(("registered", "file"))
     _requires_connection = False
 

@@ -17,7 +17,6 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.report.profiles i
 class ActionModule(ActionBase):  # type: ignore[misc]
     """Print the text as it is, so that it can be pasted: a callback would indent it. Connects to no machine."""
 
-    TRANSFERS_FILES = False
     _VALID_ARGS = frozenset(("registered", "file"))
     _requires_connection = False
 

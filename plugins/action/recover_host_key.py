@@ -24,7 +24,6 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.recover.key_verdi
 class ActionModule(ActionBase):  # type: ignore[misc]
     """The action; it runs on the control node, with the options of the host's connection, and connects by ssh alone."""
 
-    TRANSFERS_FILES = False
     _requires_connection = False
     _VALID_ARGS = frozenset(("verdict",))
 

@@ -96,7 +96,6 @@ _LATER = ("ansible_", "hostvars", "values", "item")
 class ActionModule(ActionBase):  # type: ignore[misc]
     """The action; it runs on the control node alone and connects to no machine."""
 
-    TRANSFERS_FILES = False
     _requires_connection = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -27,7 +27,6 @@ _TAKEN = "__backup_taken"
 class ActionModule(ActionBase):  # type: ignore[misc]
     """Add the control node's part to the fetched ones; it connects to no machine."""
 
-    TRANSFERS_FILES = False
     _requires_connection = False
     _VALID_ARGS: frozenset[str] = frozenset()
 

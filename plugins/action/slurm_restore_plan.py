@@ -33,7 +33,6 @@ _FOLDER = "/var/lib/bedplate/slurm-restore"
 class ActionModule(ActionBase):  # type: ignore[misc]
     """Judge the backup with what every host reported; it runs on the control node."""
 
-    TRANSFERS_FILES = False
     _requires_connection = False
     _VALID_ARGS: frozenset[str] = frozenset()
 

@@ -15,7 +15,6 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.backup.restore_pl
 class ActionModule(ActionBase):  # type: ignore[misc]
     """Compare slurmctld's running jobs with the plan; it connects to no machine."""
 
-    TRANSFERS_FILES = False
     _requires_connection = False
     _VALID_ARGS: frozenset[str] = frozenset()
 

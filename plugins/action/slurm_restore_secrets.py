@@ -21,7 +21,6 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets im
 class ActionModule(ActionBase):  # type: ignore[misc]
     """Write secrets from the backup into the secrets directory; it connects to no machine."""
 
-    TRANSFERS_FILES = False
     _requires_connection = False
     _VALID_ARGS: frozenset[str] = frozenset()
 

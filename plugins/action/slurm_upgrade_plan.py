@@ -13,7 +13,7 @@ from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import ROLL
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, ClusterFileError, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import controller_call, run_holder
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import job_guard
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import backup_part, job_guard
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.upgrade import upgrade_arguments, upgrade_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.upgrade.upgrade_plan import plan, preview
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.upgrade.upgrade_refusals import refusals
@@ -54,8 +54,8 @@ class ActionModule(controller_call.ControllerAction):
             "holder": run_holder.holder() if found["pending"] else "",
             "controller": self._controller(),
             "record_seconds": _record_seconds(chosen),
-            "database_name": upgrade_arguments.database_name(cluster),
-            "state": upgrade_arguments.state_path(cluster),
+            "database_name": backup_part.database_name(cluster),
+            "state": backup_part.state_path(cluster),
             "slurm_conf": upgrade_arguments.slurmdbd_client_conf(cluster),
             "logs": upgrade_arguments.logs(cluster),
             "msg": text,

@@ -14,9 +14,8 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cl
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.cluster_secrets import secrets_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.role_interfaces import misspelt_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import SecretError
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror import cluster_mirror, signing
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror import cluster_mirror
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror.mirror_model import MirrorError
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror.signing import Signer
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror.snapshots import (
     build_snapshot,
     promote_snapshot,
@@ -33,6 +32,12 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "cache": {"type": "str", "default": ""},
     "report": {"type": "str", "default": ""},
 }
+_FAILED = {
+    _MADE: "was not made",
+    promote_snapshot.PROMOTED: "was not promoted",
+    promote_snapshot.TESTING: "was not put under test",
+    promote_snapshot.UNTESTED: "stays under test",
+}
 _VARIABLES = ("snapshot_report", "snapshot_state")
 COMPARED = "__snapshot_compared"
 """The variable with the result of bedplate.cluster.node_state on a node that tests."""
@@ -41,9 +46,7 @@ COMPARED = "__snapshot_compared"
 class ActionModule(ActionBase):  # type: ignore[misc]
     """The action; it runs on the control node alone, with the cluster file and the secrets, and connects to no machine."""
 
-    TRANSFERS_FILES = False
     _requires_connection = False
-    _VALID_ARGS = frozenset(_OPTIONS)
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Make or promote; one error has all mistakes."""
@@ -56,10 +59,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             work = self._made if arguments["state"] == _MADE else self._promoted
             found = work(cluster, arguments, variables)
         except (MirrorError, SecretError, ClusterFileError) as error:
-            raise AnsibleActionFail(f"the snapshot is not {arguments['state']}.\n{error}") from None
+            raise AnsibleActionFail(f"the snapshot {_FAILED[arguments['state']]}.\n{error}") from None
         except OSError as error:
             raise AnsibleActionFail(
-                f"the snapshot is not {arguments['state']}: {error.filename}: {error.strerror}"
+                f"the snapshot {_FAILED[arguments['state']]}: {error.filename}: {error.strerror}"
             ) from None
         diff = found.pop("diff")
         return {**result, **found, **({"diff": [diff]} if self._task.diff else {})}
@@ -75,7 +78,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         directory = cluster_mirror.directory_of(arguments["directory"], cluster)
         cache = cluster_mirror.cache_of(arguments["cache"], cluster)
         order = snapshot_order.order_of(cluster, arguments["name"], directory, cache, bool(self._task.check_mode))
-        report = build_snapshot.make(order, lambda: self._signer(cluster, variables))
+        secrets = secrets_of(variables, self._templar, self._loader)
+        report = build_snapshot.make(
+            order, lambda: cluster_mirror.signer_of(secrets, cluster.name, make=not order.check)
+        )
         return snapshot_result.of_made(report, order.check)
 
     def _promoted(self, cluster: Cluster, arguments: Mapping[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
@@ -90,15 +96,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             snapshot_result.write_report(arguments["report"], cluster, promotion)
         return snapshot_result.of_promotion(
             promotion, arguments["state"], arguments["name"], bool(self._task.check_mode)
-        )
-
-    def _signer(self, cluster: Cluster, variables: dict[str, Any]) -> Signer | None:
-        """Return the mirror's key, made on first use; None in check mode if it does not exist."""
-        store = secrets_of(variables, self._templar, self._loader)
-        if self._task.check_mode:
-            return signing.signer(store.text(cluster_mirror.SECRET)) if store.has(cluster_mirror.SECRET) else None
-        return signing.signer(
-            store.keep(cluster_mirror.SECRET, lambda: signing.generate(cluster.name).encode()).decode()
         )
 
 

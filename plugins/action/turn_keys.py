@@ -32,12 +32,11 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.turn_keys.turn_re
     TurnRecord,
     TurnRecordError,
 )
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.turn_keys.turn_variables import BACK, KEYS
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.turn_keys.turn_variables import KEYS
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.turn_keys.turned_secrets import NEXT, OLD, TurnedSecrets
 
 # Nodes ping slurmctld, or are pinged, every SlurmdTimeout/3.
 _PATIENCE = 150.0
-_LONG_AGO = 1.0
 _NOTHING = "Nothing was changed"
 _BOTH_WORK = "No old key was replaced, and both keys work"
 
@@ -82,30 +81,11 @@ class ActionModule(controller_call.ControllerAction):
                 self._secrets.require(name)
             record = TurnRecord(secrets.token_hex(4), chosen.keys)
         else:
-            record = self._continued(record, chosen)
+            record = turn_plan.continued(record, chosen)
         states = self._states(record, is_new)
         so_far = _NOTHING if is_new or record.stage == STAGING else "No key was changed by this run"
         without, nodes = self._accepted(record, chosen, states, so_far)
         return self._begin(replace(record, without=without), states, nodes, is_new)
-
-    def _continued(self, record: TurnRecord, chosen: turn_variables.TurnChoices) -> TurnRecord:
-        """Return the open turn, as it continues."""
-        under_way = f"turn {record.turn} of {', '.join(record.keys)} is under way"
-        if chosen.back and record.stage == FINISHING:
-            raise AnsibleActionFail(
-                f"{under_way}, and the new key replaces the old one already. Finish the turn: run playbooks/turn_keys.yml without turn_keys"
-            )
-        if chosen.back:
-            # Before the switch no machine has made a credential with the new key.
-            since = {STAGING: _LONG_AGO, RETURNING: record.since}.get(record.stage, 0.0)
-            return replace(record, stage=RETURNING, since=since)
-        if chosen.keys and (chosen.keys != record.keys or record.stage == RETURNING):
-            what = "is given up" if record.stage == RETURNING else "must be finished first"
-            raise AnsibleActionFail(
-                f"{under_way}, and {what}. Run playbooks/turn_keys.yml without turn_keys; or, before the new key replaces the old one, "
-                f"give the turn up: -e turn_keys={BACK}"
-            )
-        return record
 
     def _accepted(
         self,

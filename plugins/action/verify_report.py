@@ -26,7 +26,6 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify import col
 class ActionModule(ActionBase):  # type: ignore[misc]
     """Judge the results of bedplate.cluster.node_state; connects to no machine."""
 
-    TRANSFERS_FILES = False
     _VALID_ARGS = frozenset(("registered", "file"))
     _requires_connection = False
 

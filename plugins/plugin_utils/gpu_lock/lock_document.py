@@ -7,7 +7,6 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -15,11 +14,12 @@ from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.files import atomic_write
 
+from ..common.beside import Stamp, path_beside, stamp_of
+
 FORMAT = 1
 SUFFIX = ".gpu-lock.json"
 ABOUT = "Written by playbooks/gpu_resolve.yml from the indexes of the site's repositories. Do not edit it."
 UPDATE = "playbooks/gpu_resolve.yml -e gpu_resolve=update"
-_CLUSTER_FILE = re.compile(r"\.bedplate\.ya?ml\Z")
 _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+~^:_-]*\Z")
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _INDEX_KEYS = ("repository", "suite", "url", "sha256")
@@ -79,10 +79,7 @@ def path_of(cluster_file: str | Path) -> Path | None:
     >>> str(path_of("/srv/west.bedplate.yml"))
     '/srv/west.gpu-lock.json'
     """
-    path = Path(cluster_file)
-    if not _CLUSTER_FILE.search(path.name):
-        return None
-    return path.with_name(_CLUSTER_FILE.sub("", path.name) + SUFFIX)
+    return path_beside(cluster_file, SUFFIX)
 
 
 def keep_predictions_in(directory: str | Path) -> None:
@@ -117,14 +114,9 @@ def read(cluster_file: str | Path) -> GpuLock | None:
         raise LockError([f"{path}: cannot be read: {error.strerror}."]) from None
 
 
-def stamp(cluster_file: str | Path) -> tuple[str, int, int, int]:
+def stamp(cluster_file: str | Path) -> Stamp:
     """Return what changes whenever the lock of a cluster file does."""
-    with suppress(OSError):
-        path = in_force(cluster_file)
-        if path is not None:
-            status = path.stat()
-            return str(path), status.st_ino, status.st_mtime_ns, status.st_size
-    return "", 0, 0, 0
+    return stamp_of(in_force(cluster_file))
 
 
 @lru_cache(maxsize=8)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from functools import lru_cache
@@ -12,6 +11,7 @@ from typing import Any
 
 from ..cluster.schema.fields import Mistakes, walk
 from ..cluster.schema.reader import ClusterFileError, read
+from ..common.beside import Stamp, path_beside, stamp_of
 from ..gpu_stack import driver_versions, stack_table
 from ..gpu_stack.stack_model import BranchEnd, Break, Generation, InstalledDriver, Model, StackTable
 from . import rows_schema
@@ -19,7 +19,6 @@ from .site_rows import NO_ROWS, SiteRows
 
 SUFFIX = ".gpu-table.yml"
 _PAGE = "docs/gpu-stack.md"
-_CLUSTER_FILE = re.compile(r"\.bedplate\.ya?ml\Z")
 
 
 def path_of(cluster_file: str | FilePath) -> FilePath | None:
@@ -28,20 +27,12 @@ def path_of(cluster_file: str | FilePath) -> FilePath | None:
     >>> str(path_of("/srv/west.bedplate.yml"))
     '/srv/west.gpu-table.yml'
     """
-    path = FilePath(cluster_file)
-    if not _CLUSTER_FILE.search(path.name):
-        return None
-    return path.with_name(_CLUSTER_FILE.sub("", path.name) + SUFFIX)
+    return path_beside(cluster_file, SUFFIX)
 
 
-def stamp(cluster_file: str | FilePath) -> tuple[str, int, int, int]:
+def stamp(cluster_file: str | FilePath) -> Stamp:
     """Return what changes whenever the rows of a cluster file do."""
-    path = path_of(cluster_file)
-    try:
-        status = path.stat() if path else None
-    except FileNotFoundError:
-        status = None
-    return (str(path), status.st_ino, status.st_mtime_ns, status.st_size) if status else ("", 0, 0, 0)
+    return stamp_of(path_of(cluster_file))
 
 
 def rows_of(cluster_file: str | FilePath) -> SiteRows:

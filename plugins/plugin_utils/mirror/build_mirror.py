@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,8 +31,6 @@ from .signed_repository import IndexEntry, SignedRepository
 from .signing import Signer
 
 _TOOLS = {"apt-get": "apt", "apt-cache": "apt", "apt-config": "apt", "gpg": "gnupg", "gpgconf": "gnupg"}
-# What the index and file systems take beside the packages.
-_SPARE = 64 << 20
 JSON, CSV, KEY = "artifacts.json", "artifacts.csv", "key.asc"
 
 
@@ -191,22 +188,12 @@ class Mirror:
     def _fetch(self) -> None:
         missing = downloads.absent(self._jobs())
         self.report.fetched = sorted({job.url for job in missing})
-        size = sum({job.sha256: job.size or 0 for job in missing}.values())
-        self.report.fetched_bytes = size
+        self.report.fetched_bytes = downloads.size_of(missing)
         if self.order.check or not missing:
             return
-        downloads.make_directory(self.order.directory)
-        free = shutil.disk_usage(self.order.directory).free
-        if free < size + _SPARE:
-            lack = f"{size >> 20} MiB must be fetched, and {free >> 20} MiB are free"
-            raise MirrorError([f"{self.order.directory}: {lack}. Make room, or set mirror_directory"])
         system = self.listings[0].system
         config = config_of(_root_of(self.order, system.name, system.sets[0].origins))
-        failed = downloads.fetch(missing, self.order.directory / ".incoming", config)
-        if failed:
-            raise MirrorError(
-                [*failed, "Complete files are kept, the index is as it was; run it again when the origin has recovered"]
-            )
+        downloads.fetch_all(missing, self.order.directory, config, "the index is as it was")
 
     def _jobs(self) -> Iterator[Download]:
         for listing in self.listings:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..cluster import Cluster
+from ..common.cluster_secrets import ClusterSecrets
 from ..common.role_interfaces import misspelt_variables
 from ..common.secrets import MIRROR_KEY
 from ..gpu_stack import apt_repositories, driver_versions, stack_table
@@ -18,7 +19,9 @@ from ..gpu_stack.parts import driver_part
 from ..gpu_stack.parts.part_plan import GpuSoftware, software_of
 from ..keys import repository_keys
 from ..parts.part_files import rendered_template
+from . import signing
 from .mirror_model import File, MirrorError, MirrorOrigin, MirrorSystem, Need, PackageSet
+from .signing import Signer
 
 PREFIX = "mirror_"
 VARIABLES = (
@@ -125,6 +128,16 @@ def cache_of(text: str, cluster: Cluster) -> Path:
     state = os.environ.get("XDG_CACHE_HOME", "")
     usual = Path(state if Path(state).is_absolute() else "~/.cache") / "bedplate/mirror" / cluster.name
     return Path(text or usual).expanduser().absolute()
+
+
+def signer_of(secrets: ClusterSecrets, cluster: str, make: bool) -> Signer | None:
+    """Return the mirror's key; with `make` it is made on first use, else None where it does not exist.
+
+    SecretError: it cannot be read or made. MirrorError: it is not a key.
+    """
+    if make:
+        return signing.signer(secrets.keep(SECRET, lambda: signing.generate(cluster).encode()).decode())
+    return signing.signer(secrets.text(SECRET)) if secrets.has(SECRET) else None
 
 
 def _wanted(cluster: Cluster) -> list[GpuSoftware]:

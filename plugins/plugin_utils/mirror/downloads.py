@@ -15,12 +15,15 @@ from urllib.parse import unquote
 from ansible_collections.bedplate.cluster.plugins.module_utils.common import command
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.files import atomic_place
 
+from .mirror_model import MirrorError
+
 HELPER = "/usr/lib/apt/apt-helper"
 # apt itself gives up on a server that is silent; this is for a server that dribbles.
 _BATCH, _DAY = 200, 86400.0
 _THREADS = 4
 _FAILED = re.compile(r"E: Failed to fetch (?P<url>\S+)  (?P<why>.+(?:\n .+)*)")
 _BLOCK = 1 << 20
+_SPARE = 64 << 20  # bytes for the index and the file system, beside the files
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,27 @@ def absent(jobs: Iterable[Download]) -> list[Download]:
     with ThreadPoolExecutor(_THREADS) as pool:
         listed = list(jobs)
         return [job for job, there in zip(listed, pool.map(_is_there, listed), strict=True) if not there]
+
+
+def size_of(jobs: Iterable[Download]) -> int:
+    """Return how many bytes are fetched; files with one content are fetched once."""
+    return sum({job.sha256: job.size or 0 for job in jobs}.values())
+
+
+def fetch_all(jobs: Sequence[Download], directory: Path, config: Path, unchanged: str) -> None:
+    """Fetch all files by way of `<directory>/.incoming`; `unchanged` says what a failure leaves as it is.
+
+    MirrorError: too little space for them, or files that did not arrive whole; complete ones are kept.
+    """
+    make_directory(directory)
+    size, free = size_of(jobs), shutil.disk_usage(directory).free
+    if free < size + _SPARE:
+        lack = f"{size >> 20} MiB must be fetched, and {free >> 20} MiB are free"
+        raise MirrorError([f"{directory}: {lack}. Make room, or set mirror_directory"])
+    if jobs and (failed := fetch(jobs, directory / ".incoming", config)):
+        raise MirrorError(
+            [*failed, f"Complete files are kept, {unchanged}; run it again when the origin has recovered"]
+        )
 
 
 def fetch(jobs: Sequence[Download], incoming: Path, config: Path) -> list[str]:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.files import atomic_write
+
+from ..common.beside import Stamp, path_beside, stamp_of
 
 FORMAT = 1
 SUFFIX = ".snapshot-lock.json"
@@ -24,7 +25,6 @@ NAME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([._-][A-Za-z0-9]+)*\Z")
 NAMES = "a date and, if needed, more words behind it: 2026-11-26, 2026-11-26.2, 2026-11-26-kernel"
 FORMER = 10
 """Earlier snapshots that the file remembers."""
-_CLUSTER_FILE = re.compile(r"\.bedplate\.ya?ml\Z")
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 
@@ -77,10 +77,7 @@ def path_of(cluster_file: str | Path) -> Path | None:
     >>> str(path_of("/srv/west.bedplate.yml"))
     '/srv/west.snapshot-lock.json'
     """
-    path = Path(cluster_file)
-    if not _CLUSTER_FILE.search(path.name):
-        return None
-    return path.with_name(_CLUSTER_FILE.sub("", path.name) + SUFFIX)
+    return path_beside(cluster_file, SUFFIX)
 
 
 def read(cluster_file: str | Path) -> SnapshotLock:
@@ -99,14 +96,9 @@ def read(cluster_file: str | Path) -> SnapshotLock:
     return SnapshotLock(one["promoted"], one["testing"], tuple(row for row in former if row))
 
 
-def stamp(cluster_file: str | Path) -> tuple[str, int, int, int]:
+def stamp(cluster_file: str | Path) -> Stamp:
     """Return what changes whenever the file does."""
-    path = path_of(cluster_file)
-    with suppress(OSError):
-        if path is not None:
-            status = path.stat()
-            return str(path), status.st_ino, status.st_mtime_ns, status.st_size
-    return "", 0, 0, 0
+    return stamp_of(path_of(cluster_file))
 
 
 def text_of(lock: SnapshotLock) -> str:

@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.keys.key_files import fingerprint
 
-from .turn_record import RETURNING, STAGING, SWITCHING, TurnRecord
-from .turn_variables import REQUIRED, TurnedKey
+from .turn_record import FINISHING, RETURNING, STAGING, SWITCHING, TurnRecord, TurnRecordError
+from .turn_variables import BACK, REQUIRED, TurnChoices, TurnedKey
 
 NOBODY = ["!all"]
 """A pattern of hosts that fits none."""
@@ -23,6 +23,7 @@ OLD, NEW, NONE = "old", "new", "none"
 # A node in one of these states gets no job. POWERED_DOWN is not among them: power saving switches such a node on for a job.
 _OUT = {"DRAIN", "DOWN", "FAIL", "FUTURE", "UNKNOWN", "NOT_RESPONDING"}
 
+_LONG_AGO = 1.0  # seconds since 1970
 _LEFT_OUT = "left out of this run, as by --limit"
 
 Raw = Callable[[str], Mapping[str, Any]]
@@ -74,6 +75,26 @@ def why_missed(read: Mapping[str, Any]) -> str:
     if read.get("failed") or "present" not in read:
         return str(read.get("msg") or "no result")
     return ""
+
+
+def continued(record: TurnRecord, chosen: TurnChoices) -> TurnRecord:
+    """Return an open turn, as it continues. Raises TurnRecordError for a request that it does not allow."""
+    under_way = f"turn {record.turn} of {', '.join(record.keys)} is under way"
+    if chosen.back and record.stage == FINISHING:
+        raise TurnRecordError(
+            f"{under_way}, and the new key replaces the old one already. Finish the turn: run playbooks/turn_keys.yml without turn_keys"
+        )
+    if chosen.back:
+        # Before the switch no machine has made a credential with the new key.
+        since = {STAGING: _LONG_AGO, RETURNING: record.since}.get(record.stage, 0.0)
+        return replace(record, stage=RETURNING, since=since)
+    if chosen.keys and (chosen.keys != record.keys or record.stage == RETURNING):
+        what = "is given up" if record.stage == RETURNING else "must be finished first"
+        raise TurnRecordError(
+            f"{under_way}, and {what}. Run playbooks/turn_keys.yml without turn_keys; or, before the new key replaces the old one, "
+            f"give the turn up: -e turn_keys={BACK}"
+        )
+    return record
 
 
 def lists_of(record: TurnRecord, states: Mapping[str, KeyState], is_over: bool) -> dict[str, dict[str, list[str]]]:

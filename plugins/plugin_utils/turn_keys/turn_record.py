@@ -23,7 +23,7 @@ _VERSION = 1
 
 
 class TurnRecordError(ValueError):
-    """A record that cannot be read or written."""
+    """A record that cannot be read or written, or a turn that cannot continue as requested."""
 
 
 @dataclass(frozen=True)

@@ -10,16 +10,14 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import
 from ..cluster import Cluster
 from ..roles.host_decision import HostDecision
 from ..slurm import render
+from ..slurm.backup_part import database_name, state_path
 from ..slurm.slurm_packages import PREFERENCES
 
 _PARTS = ("database", "controller_packages", "compute", "login", "client", "rest")
-DATABASE = "slurm_acct_db"
-"""StorageLoc where slurmdbd.conf does not state it."""
 _CLIENT = (
     *("ClusterName", "SlurmctldHost", "SlurmUser", "AuthType", "AuthInfo", "CommunicationParameters"),
     *("AccountingStorageType", "AccountingStorageHost", "AccountingStoragePort", "AccountingStoragePass"),
 )
-_HERE = ("", "localhost", "127.0.0.1", "::1")
 
 
 def requested(decided: HostDecision, cluster: Cluster, host: str) -> dict[str, Any]:
@@ -43,21 +41,6 @@ def requested(decided: HostDecision, cluster: Cluster, host: str) -> dict[str, A
         "state": state_path(cluster) if host in cluster.services.controllers[:1] else "",
         "is_core": is_database or is_controller,
     }
-
-
-def database_name(cluster: Cluster) -> str:
-    """Return the name of the accounting database. ValueError: it is on another host."""
-    conf = conf_reader.parse(render.slurmdbd_conf(cluster))
-    if (where := (conf.option("StorageHost") or "").lower()) not in _HERE:
-        raise ValueError(
-            f"{cluster.path}: slurm.slurmdbd.StorageHost: {where}; allowed: the host of slurmdbd, whose database the upgrade dumps"
-        )
-    return conf.option("StorageLoc") or DATABASE
-
-
-def state_path(cluster: Cluster) -> str:
-    """Return StateSaveLocation."""
-    return str(render.desired_state(cluster)["state_save_location"])
 
 
 def slurmdbd_client_conf(cluster: Cluster) -> str:

@@ -13,7 +13,7 @@ from .. import downloads, packages_files
 from ..apt_root import AptRoot
 from ..mirror_model import MirrorError, MirrorOrigin, MirrorPackage, MirrorSystem
 from ..packages_files import Fields
-from .snapshot_model import SnapshotPackage
+from .snapshot_model import SnapshotPackage, unique
 
 _SECONDS = 600.0
 _FORMAT = "$(REPO_URI)\t$(FILENAME)"
@@ -29,16 +29,7 @@ def packages_of(
     root = AptRoot(directory, MirrorSystem(system, (), architecture), origins)
     root.prepare()
     root.update()
-    found: dict[tuple[str, str, str], SnapshotPackage] = {}
-    mistakes = []
-    for url, fields in _records(root):
-        one = _package(url, fields)
-        before = found.setdefault(one.identity, one)
-        if before.sha256 != one.sha256:
-            mistakes.append(f"{system}: {' '.join(one.identity)} has two contents: {before.url} and {one.url}")
-    if mistakes:
-        raise MirrorError(mistakes)
-    return [found[identity] for identity in sorted(found)]
+    return unique(system, (_package(url, fields) for url, fields in _records(root)))
 
 
 def _records(root: AptRoot) -> Iterator[tuple[str, Fields]]:

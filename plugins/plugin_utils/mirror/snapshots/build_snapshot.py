@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from email.utils import formatdate
 from pathlib import Path
@@ -26,13 +26,12 @@ from ..mirror_model import MirrorError
 from ..signed_repository import write
 from ..signing import Signer
 from . import apt_suites, read_snapshot, rpm_repositories, snapshot_order
-from .snapshot_model import MANIFEST, PACKAGES, POOL, Repository, SnapshotPackage, SnapshotReport
+from .snapshot_model import MANIFEST, PACKAGES, POOL, Repository, SnapshotReport, systems_of
 from .snapshot_order import SnapshotOrder
 
 FORMAT = 1
 LABEL = "bedplate-snapshot"
 _RPM_TOOLS = {"dnf": "dnf", "createrepo_c": "createrepo-c", "rpm": "rpm"}
-_SPARE = 64 << 20
 
 
 def make(order: SnapshotOrder, signer: Callable[[], Signer | None]) -> SnapshotReport:
@@ -45,19 +44,15 @@ def make(order: SnapshotOrder, signer: Callable[[], Signer | None]) -> SnapshotR
         if order.place.exists():
             return _existing(order, signer())
         repositories = _read(order)
-        report = SnapshotReport(order.name, str(order.place), changed=True)
-        for system, kind in order.kinds():
-            report.systems[system] = (*report.systems.get(system, ()), kind)
-        every = [package for one in repositories for package in one.packages]
-        report.packages, report.size = len(every), sum(one.size for one in every)
-        missing = downloads.absent(_jobs(order, every))
-        report.fetched = sorted({job.url for job in missing})
-        report.fetched_size = sum({job.sha256: job.size or 0 for job in missing}.values())
+        missing = downloads.absent(_jobs(order, repositories))
+        report = _report(order, repositories)
+        report.changed = True
+        report.fetched, report.fetched_size = sorted({job.url for job in missing}), downloads.size_of(missing)
         key = signer()
         if not order.check:
             if key is None:
                 raise AssertionError("a snapshot that is written has a signer")
-            _fetch(order, missing, report.fetched_size)
+            _fetch(order, missing)
             _write(order, repositories, key)
         return report
 
@@ -81,11 +76,15 @@ def _existing(order: SnapshotOrder, signer: Signer | None) -> SnapshotReport:
     """Return the report of a snapshot that exists: it is compared with its manifest, and never changed."""
     if signer is None:
         raise MirrorError([f"{order.place} exists, and the secret of the mirror's key does not. Restore it"])
-    found = read_snapshot.read(order.directory.as_uri(), order.name, signer)
-    report = SnapshotReport(order.name, str(order.place), systems=found.systems)
-    every = [package for one in found.repositories for package in one.packages]
-    report.packages, report.size = len(every), sum(one.size for one in every)
-    return report
+    return _report(order, read_snapshot.read(order.directory.as_uri(), order.name, signer).repositories)
+
+
+def _report(order: SnapshotOrder, repositories: Sequence[Repository]) -> SnapshotReport:
+    every = [package for one in repositories for package in one.packages]
+    size = sum(one.size for one in every)
+    return SnapshotReport(
+        order.name, str(order.place), packages=len(every), size=size, systems=systems_of(repositories)
+    )
 
 
 def _read(order: SnapshotOrder) -> list[Repository]:
@@ -104,14 +103,14 @@ def _read(order: SnapshotOrder) -> list[Repository]:
 def _repository(order: SnapshotOrder, system: str, kind: str, origins: Sequence[SnapshotOrigin]) -> Repository:
     digest = hashlib.sha256(repr(origins).encode()).hexdigest()[:12]
     directory = order.cache / system / f"{kind}-{digest}"
-    if snapshot_order.family_of(system) == "deb":
+    manager = "apt" if snapshot_order.family_of(system) == "deb" else "dnf"
+    if manager == "apt":
         apt = [snapshot_order.apt_origin(one, number) for number, one in enumerate(origins)]
         listed = apt_suites.packages_of(directory, system, snapshot_order.dpkg_architecture(origins[0]), apt)
     elif order.check:
         listed = []  # what reposync would fetch is known only by fetching it
     else:
         listed = rpm_repositories.packages_of(directory, system, origins)
-    manager = "apt" if snapshot_order.family_of(system) == "deb" else "dnf"
     return Repository(system, kind, manager, tuple(listed), tuple(_origin(one) for one in origins))
 
 
@@ -126,24 +125,15 @@ def _origin(origin: SnapshotOrigin) -> dict[str, Any]:
     }
 
 
-def _jobs(order: SnapshotOrder, packages: Iterable[SnapshotPackage]) -> list[Download]:
-    by_sum = {one.sha256: one for one in packages}
+def _jobs(order: SnapshotOrder, repositories: Sequence[Repository]) -> list[Download]:
+    by_sum = {package.sha256: package for one in repositories for package in one.packages}
     return [Download(one.url, pool_file(order.directory, digest), digest, one.size) for digest, one in by_sum.items()]
 
 
-def _fetch(order: SnapshotOrder, missing: Sequence[Download], size: int) -> None:
-    make_directory(order.directory)
-    free = shutil.disk_usage(order.directory).free
-    if free < size + _SPARE:
-        lack = f"{size >> 20} MiB must be fetched, and {free >> 20} MiB are free"
-        raise MirrorError([f"{order.directory}: {lack}. Make room, or set mirror_directory"])
+def _fetch(order: SnapshotOrder, missing: Sequence[Download]) -> None:
     config = order.cache / "apt.conf"
     config.write_text("// Written by bedplate: apt-helper fetches with this machine's access.\n")
-    failed = downloads.fetch(missing, order.directory / ".incoming", config) if missing else []
-    if failed:
-        raise MirrorError(
-            [*failed, "Complete files are kept, and no snapshot was made; run it again when the origin has recovered"]
-        )
+    downloads.fetch_all(missing, order.directory, config, "and no snapshot was made")
 
 
 def _write(order: SnapshotOrder, repositories: Sequence[Repository], signer: Signer) -> None:

@@ -22,8 +22,6 @@ from .snapshot_model import Snapshot, SnapshotPackage
 
 _DOCUMENT = "SPDXRef-DOCUMENT"
 _ID = re.compile(r"[^A-Za-z0-9.-]")
-_TYPES = {"apt": "deb", "dnf": "rpm"}
-_NAMESPACES = {"debian": "debian", "ubuntu": "ubuntu", "rocky": "rocky"}
 
 
 def document(cluster: Cluster, snapshot: Snapshot) -> dict[str, Any]:
@@ -52,37 +50,28 @@ def text_of(found: dict[str, Any]) -> str:
 
 
 def _listed(cluster: Cluster, snapshot: Snapshot) -> list[tuple[str, str, str, str, SnapshotPackage | None]]:
-    """Return system, manager, name, version and the package of the snapshot, of each package that a profile's set installs."""
+    """Return system, family, name, version and the package of the snapshot, of each package that a profile's set installs."""
     rows = {}
-    managers = {one.system: one.manager for one in snapshot.repositories}
+    families = {one.system: one.family for one in snapshot.repositories}
     for profile in {node.profile.name: node.profile for node in cluster.nodes}.values():
         stack = profile.gpu_stack
         if stack is None or profile.gpus is None:
             continue
-        there = _by_name(snapshot, stack.os)
-        manager = managers.get(stack.os, "apt")
+        there = snapshot.by_name(stack.os)
+        family = families.get(stack.os, "deb")
         for one in stack_of(stack, profile).packages:
             fitting = {
                 package.version: package for package in there.get(one.name, []) if matches(package.version, one.version)
             }
-            newest = next(iter(newest_first(_TYPES[manager], fitting)), "")
-            rows[stack.os, one.name] = (stack.os, manager, one.name, newest or one.version, fitting.get(newest))
+            newest = next(iter(newest_first(family, fitting)), "")
+            rows[stack.os, one.name] = (stack.os, family, one.name, newest or one.version, fitting.get(newest))
     return [rows[key] for key in sorted(rows)]
 
 
-def _by_name(snapshot: Snapshot, system: str) -> dict[str, list[SnapshotPackage]]:
-    found: dict[str, list[SnapshotPackage]] = {}
-    for repository in snapshot.repositories:
-        if repository.system == system:
-            for one in repository.packages:
-                found.setdefault(one.name, []).append(one)
-    return found
-
-
-def _package(system: str, manager: str, name: str, version: str, there: SnapshotPackage | None) -> dict[str, Any]:
-    kind, space = _TYPES[manager], _NAMESPACES.get(system.partition("-")[0], system.partition("-")[0])
+def _package(system: str, family: str, name: str, version: str, there: SnapshotPackage | None) -> dict[str, Any]:
+    space = system.partition("-")[0]
     architecture = f"&arch={there.architecture}" if there else ""
-    locator = f"pkg:{kind}/{space}/{quote(name)}@{quote(version)}?distro={quote(system)}{architecture}"
+    locator = f"pkg:{family}/{space}/{quote(name)}@{quote(version)}?distro={quote(system)}{architecture}"
     found: dict[str, Any] = {
         "SPDXID": f"SPDXRef-{_ID.sub('-', f'{system}-{name}-{version}')}",
         "name": name,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.versions import matches
@@ -135,11 +135,11 @@ def _lacking(cluster: Cluster, snapshots: Snapshots, found: Snapshot) -> list[st
     for name, profile in profiles.items():
         if profile.gpu_stack is None or profile.gpus is None or profile.gpu_stack.os in absent:
             continue
-        versions = _versions(found, profile.gpu_stack.os)
+        there = found.by_name(profile.gpu_stack.os)
         gone = [
             f"{one.name}={one.version}"
             for one in stack_of(profile.gpu_stack, profile).packages
-            if not any(matches(version, one.version) for version in versions.get(one.name, ()))
+            if not any(matches(package.version, one.version) for package in there.get(one.name, ()))
         ]
         if gone:
             mistakes.append(
@@ -147,12 +147,3 @@ def _lacking(cluster: Cluster, snapshots: Snapshots, found: Snapshot) -> list[st
                 "snapshot with them, or go back to the lock that belongs to this snapshot"
             )
     return mistakes
-
-
-def _versions(found: Snapshot, system: str) -> dict[str, Collection[str]]:
-    versions: dict[str, set[str]] = {}
-    for repository in found.repositories:
-        if repository.system == system:
-            for one in repository.packages:
-                versions.setdefault(one.name, set()).add(one.version)
-    return dict(versions)

@@ -12,7 +12,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common import com
 from ...cluster import SnapshotOrigin
 from .. import downloads
 from ..mirror_model import MirrorError
-from .snapshot_model import SnapshotPackage
+from .snapshot_model import SnapshotPackage, unique
 
 _DAY, _SECONDS = 86400.0, 3600.0
 _QUERY = "%{NAME}\\t%|EPOCH?{%{EPOCH}}:{0}|:%{VERSION}-%{RELEASE}\\t%{ARCH}\\n"
@@ -23,16 +23,8 @@ def packages_of(directory: Path, system: str, origins: Sequence[SnapshotOrigin])
 
     MirrorError: an origin that cannot be read, a package that is not signed by the origin's key, one name and version with two contents.
     """
-    found: dict[tuple[str, str, str], SnapshotPackage] = {}
-    mistakes: list[str] = []
-    for number, origin in enumerate(origins):
-        for one in _fetched(directory / str(number), origin):
-            before = found.setdefault(one.identity, one)
-            if before.sha256 != one.sha256:
-                mistakes.append(f"{system}: {' '.join(one.identity)} has two contents: {before.url} and {one.url}")
-    if mistakes:
-        raise MirrorError(mistakes)
-    return [found[identity] for identity in sorted(found)]
+    rows = enumerate(origins)
+    return unique(system, (one for number, origin in rows for one in _fetched(directory / str(number), origin)))
 
 
 def write_index(directory: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...gpu_lock.version_order import compare_deb, compare_rpm, newest_first
-from .snapshot_model import Repository, Snapshot
+from .snapshot_model import Snapshot
 
 ADDED, REMOVED, NEWER, OLDER = "added", "removed", "newer", "older"
 SECURITY = "security"
@@ -58,33 +58,30 @@ def counted(changes: list[PackageChange]) -> str:
 class _Newest:
     version: str
     kinds: tuple[str, ...]
-    manager: str
+    family: str
 
 
 def _newest(snapshot: Snapshot, system: str) -> dict[tuple[str, str], _Newest]:
+    """Return name and architecture -> the newest version of a system."""
+    family = ""
     versions: dict[tuple[str, str], dict[str, list[str]]] = {}
-    managers: dict[str, str] = {}
-    for one in snapshot.repositories:
-        if one.system == system:
-            managers[system] = one.manager
-            for name, architecture, version in _of(one):
-                versions.setdefault((name, architecture), {}).setdefault(version, []).append(one.kind)
+    for repository in snapshot.repositories:
+        if repository.system == system:
+            family = repository.family
+            for one in repository.packages:
+                kinds = versions.setdefault((one.name, one.architecture), {}).setdefault(one.version, [])
+                kinds.append(repository.kind)
     found = {}
     for key, listed in versions.items():
-        newest = next(iter(newest_first(_family(managers[system]), listed)))
-        found[key] = _Newest(newest, tuple(listed[newest]), managers[system])
+        newest = next(iter(newest_first(family, listed)))
+        found[key] = _Newest(newest, tuple(listed[newest]), family)
     return found
-
-
-def _of(repository: Repository) -> Iterator[tuple[str, str, str]]:
-    for one in repository.packages:
-        yield one.name, one.architecture, one.version
 
 
 def _changes(system: str, key: tuple[str, str], old: _Newest | None, new: _Newest | None) -> Iterator[PackageChange]:
     name, architecture = key
     if old and new:
-        order = (compare_rpm if new.manager == "dnf" else compare_deb)(new.version, old.version)
+        order = (compare_rpm if new.family == "rpm" else compare_deb)(new.version, old.version)
         if order:
             is_security = order > 0 and SECURITY in new.kinds
             yield PackageChange(
@@ -94,7 +91,3 @@ def _changes(system: str, key: tuple[str, str], old: _Newest | None, new: _Newes
         yield PackageChange(system, ADDED, name, architecture, "", new.version, SECURITY in new.kinds)
     elif old:
         yield PackageChange(system, REMOVED, name, architecture, old.version, "", False)
-
-
-def _family(manager: str) -> str:
-    return "rpm" if manager == "dnf" else "deb"

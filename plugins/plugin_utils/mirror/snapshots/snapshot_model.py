@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from ..mirror_model import MirrorError
 
 PACKAGES = "packages.txt"
 """File of a repository with a line for each package: name, version, architecture, SHA-256, size in bytes, file below the repository."""
@@ -58,6 +60,11 @@ class Repository:
         """Its folder below the snapshot."""
         return f"{self.system}/{self.kind}"
 
+    @property
+    def family(self) -> str:
+        """The family of its packages: deb or rpm."""
+        return "deb" if self.manager == "apt" else "rpm"
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -71,10 +78,16 @@ class Snapshot:
     @property
     def systems(self) -> dict[str, tuple[str, ...]]:
         """Return system -> kinds of its repositories."""
-        found: dict[str, list[str]] = {}
-        for one in self.repositories:
-            found.setdefault(one.system, []).append(one.kind)
-        return {system: tuple(kinds) for system, kinds in sorted(found.items())}
+        return systems_of(self.repositories)
+
+    def by_name(self, system: str) -> dict[str, list[SnapshotPackage]]:
+        """Return name -> packages of a system, in all versions."""
+        found: dict[str, list[SnapshotPackage]] = {}
+        for repository in self.repositories:
+            if repository.system == system:
+                for one in repository.packages:
+                    found.setdefault(one.name, []).append(one)
+        return found
 
 
 @dataclass
@@ -89,6 +102,27 @@ class SnapshotReport:
     fetched: list[str] = field(default_factory=list)
     fetched_size: int = 0
     systems: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def systems_of(repositories: Iterable[Repository]) -> dict[str, tuple[str, ...]]:
+    """Return system -> kinds of its repositories."""
+    found: dict[str, list[str]] = {}
+    for one in repositories:
+        found.setdefault(one.system, []).append(one.kind)
+    return {system: tuple(kinds) for system, kinds in sorted(found.items())}
+
+
+def unique(system: str, packages: Iterable[SnapshotPackage]) -> list[SnapshotPackage]:
+    """Return packages of several origins, each once and in order. MirrorError: one name and version with two contents."""
+    found: dict[tuple[str, str, str], SnapshotPackage] = {}
+    mistakes = []
+    for one in packages:
+        before = found.setdefault(one.identity, one)
+        if before.sha256 != one.sha256:
+            mistakes.append(f"{system}: {' '.join(one.identity)} has two contents: {before.url} and {one.url}")
+    if mistakes:
+        raise MirrorError(mistakes)
+    return [found[identity] for identity in sorted(found)]
 
 
 def parsed_packages(text: str) -> tuple[SnapshotPackage, ...]:

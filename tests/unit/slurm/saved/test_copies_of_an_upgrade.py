@@ -45,7 +45,7 @@ class Host:
 
     def step(self, step: str, check: bool = False) -> dict[str, Any]:
         paths = {"folder": str(self.base), "path": str(self.state)}
-        others = {"old": "24.11", "new": "26.05", "database": "d", "user": getpass.getuser(), "seconds": 60}
+        others = {"old": "24.11", "new": "26.05", "database": "d", "user": getpass.getuser(), "seconds": 60, "keep": False}
         return result_of(self._monkeypatch, slurm_saved, Module({"step": step, **paths, **others}, check))
 
     def convert(self) -> None:
@@ -67,11 +67,11 @@ def test_a_call_that_continues_does_not_save_converted_data(host: Host):
     found = host.step("dump")
     assert (found["changed"], found["saved"]["tables"], found["saved"]["rows"]) == (True, 2, 52)
     assert host.step("archive")["changed"] is True
+    host.folder.mark("started")
     host.convert()
     again = host.step("dump")
     assert (again["changed"], again["saved"]) == (False, found["saved"])
     assert host.step("archive")["changed"] is False
-    host.folder.mark("started")
     assert host.step("restore_database")["changed"] is host.step("restore_state")["changed"] is True
     assert host.data == {"of 24.11"}
 
