@@ -45,7 +45,14 @@ class Host:
 
     def step(self, step: str, check: bool = False) -> dict[str, Any]:
         paths = {"folder": str(self.base), "path": str(self.state)}
-        others = {"old": "24.11", "new": "26.05", "database": "d", "user": getpass.getuser(), "seconds": 60, "keep": False}
+        others = {
+            "old": "24.11",
+            "new": "26.05",
+            "database": "d",
+            "user": getpass.getuser(),
+            "seconds": 60,
+            "keep": False,
+        }
         return result_of(self._monkeypatch, slurm_saved, Module({"step": step, **paths, **others}, check))
 
     def convert(self) -> None:
