@@ -18,6 +18,8 @@ description:
   - With the primary, waits until the standby that was in charge answers again. If it does not, that is a warning.
   - Refuses, before any change, if another controller does not answer here and writes its heartbeat into C(StateSaveLocation). It is in
     charge and cut off, and two controllers would write one state.
+  - Refuses, too, if the heartbeat cannot be read here. The storage that controllers share is not mounted then, and slurmctld would start
+    without jobs.
 options:
   name: {description: "This controller, as slurm.conf names it.", type: str, required: true}
   deadline:

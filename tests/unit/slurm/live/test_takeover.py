@@ -31,13 +31,15 @@ class Pair:
         self.due: list[tuple[float, Callable[[], None]]] = []
         self.commands: list[str] = []
         self.fails: dict[str, Outcome] = {}
+        self.unmounted = False
+        """Whether no machine can read the heartbeat."""
         self.dead = False
         """Whether what was started comes up."""
 
     def look_from(self, me: int) -> View:
         up = [self.running[n] and (n == me or not self.cut_off) for n in (0, 1)]
         serves = any(up[n] and n == self.acting for n in (0, 1))
-        return View((Ping("ctl1", up[0], True), Ping("ctl2", up[1])), serves, self.acting)
+        return View((Ping("ctl1", up[0], True), Ping("ctl2", up[1])), serves, None if self.unmounted else self.acting)
 
     def on(self, me: int, check: bool = False) -> Takeover:
         pair = self
@@ -134,6 +136,29 @@ def test_a_controller_that_works_and_is_cut_off_is_never_joined_by_a_second_writ
     with pytest.raises(TakeoverError, match=f"{other} does not answer .*heartbeat.*Nothing was changed"):
         takeover.take()
     assert (pair.commands, takeover.actions) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("pair", "me"),
+    [
+        (Pair(0, running=(False, False)), 1),
+        (Pair(0, running=(False, True)), 1),
+        (Pair(1, running=(False, True)), 0),
+        (Pair(1, running=(False, True), cut_off=True), 0),
+    ],
+)
+def test_without_the_shared_storage_no_controller_takes_the_control(pair: Pair, me: int):
+    pair.unmounted = True
+    with pytest.raises(TakeoverError, match=r"heartbeat in StateSaveLocation cannot be read .* Nothing was changed"):
+        pair.on(me).take()
+    assert pair.commands == []
+
+
+def test_a_heartbeat_that_is_replaced_at_the_moment_is_read_again():
+    pair = Pair(1, running=(False, True))
+    pair.unmounted = True
+    pair.due.append((2, lambda: setattr(pair, "unmounted", False)))
+    assert pair.on(0).take()[1].acting == "ctl1"
 
 
 def test_a_primary_that_does_not_come_up_is_an_error_with_what_was_seen():
