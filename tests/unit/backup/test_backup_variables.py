@@ -23,6 +23,11 @@ def test_a_restore_needs_its_files(keys: Keys, tmp_path: Path):
     file.write_bytes(b"x")
     given = {"restore_from": str(file), "restore_key": str(keys.private)}
     assert backup_variables.restore_mistakes(given, ["ctl1"]) == []
+    key = tmp_path / "key"
+    key.write_bytes(keys.private.read_bytes())
+    key.chmod(0o640)
+    (mistake,) = backup_variables.restore_mistakes({**given, "restore_key": str(key)}, ["ctl1"])
+    assert mistake == f"restore_key: {key} is open to others (mode 0640); allowed: 0600"
     found = backup_variables.restore_mistakes({}, ["ctl1"])
     assert [one.partition(" ")[0] for one in found] == ["restore_from", "restore_key"]
     passphrase = tmp_path / "passphrase"

@@ -205,6 +205,24 @@ def test_a_call_that_continues_leaves_files_in_force_to_the_role(
     assert (planned["stops"], planned["installs"]) == (stops, installs)
 
 
+def test_a_database_that_this_backup_was_restored_into_is_restored_again_and_not_kept():
+    """An earlier call failed after it: with jobs of the backup alone it is not newer."""
+    jobs = {"runs": True, "jobs": 20, "largest": 46}
+    site = replace(SITE, looks=look(backup="d" * 64, steps={"database": 4}, database=jobs))
+    assert not site.keeps_database(over=False)
+    assert restore_plan.plan(site, fates(JOBS, site.on_nodes()), False, 56, [])["database"] == ["ctl1"]
+    other = replace(site, backup=replace(SITE.backup, digest="e" * 64))
+    assert other.keeps_database(over=False)
+
+
+def test_a_restore_that_ended_is_made_whole_where_slurmctld_does_not_run():
+    steps = {"database": 4, "state": 5, "finished": 6}
+    site = replace(SITE, looks=look(backup="d" * 64, steps=steps, controller={"runs": False, "files": 7}))
+    assert not site.is_finished()
+    assert reasons(site) == []
+    assert restore_plan.plan(site, fates(JOBS, site.on_nodes()), False, 56, [])["core"] == ["ctl1"]
+
+
 def test_a_backup_of_another_cluster_or_release():
     text = "\n".join(reasons(replace(SITE, cluster="west", release="26.05")))
     assert "is of cluster lab, and the cluster file has west" in text

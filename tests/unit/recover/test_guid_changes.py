@@ -12,6 +12,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import lo
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core import guid_record
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.recover import guid_changes
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.recover.guid_changes import GuidChange, changes
+from tests.unit.recover.held import waits_for
 
 FILE = """\
 plugin: bedplate.cluster.racks
@@ -116,6 +117,14 @@ def test_accepted_guids_are_written_and_other_lines_stay(tmp_path: Path):
     assert [line for line in before if line not in after] == [line for line in before if "gpu1 mlx5_0" in line]
     assert guid_record.read(path)["gpu1 mlx5_0"] == {"node": guid(0x50), "port": guid(0x51)}
     assert not changes(cluster(tmp_path), "gpu1", guid_record.read(path), [hca("mlx5_0", 0x50, 0x51)])
+
+
+def test_nodes_of_a_run_are_accepted_one_after_the_other(tmp_path: Path):
+    """Each writes the whole record: the later one would remove what the other has accepted."""
+    path = tmp_path / "c.guids.json"
+    path.write_text(guid_record.text_of(RECORD))
+    new = found(tmp_path, hca("mlx5_0", 0x50, 0x51), hca("mlx5_1", 0x20))
+    assert waits_for(tmp_path, lambda: guid_changes.accept(path, new), lambda: guid(0x50) in path.read_text())
 
 
 def test_the_adapter_of_another_machine_is_refused_and_nothing_is_written(tmp_path: Path):

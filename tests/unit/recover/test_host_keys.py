@@ -22,6 +22,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.recover.host_keys
     read,
     scanned,
 )
+from tests.unit.recover.held import waits_for
 from tests.unit.recover.machine import made
 
 
@@ -141,6 +142,14 @@ def test_files_are_written_once_and_keep_their_mode_and_link(keys: tuple[HostKey
     assert real.stat().st_mode & 0o777 == 0o644
     assert known_hosts_files.write(files, one) == []
     assert sorted(path.name for path in tmp_path.iterdir() if "known" in path.name) == ["known_hosts", "known_hosts2"]
+
+
+def test_workers_of_a_run_write_one_after_the_other(keys: tuple[HostKey, HostKey], tmp_path: Path):
+    """Each writes the whole file: the later one would remove the key of the other machine."""
+    path = tmp_path / "known_hosts"
+    path.write_text(f"n2 {keys[0].text}\n")
+    new = Replacement("n2", (), (keys[1],))
+    assert waits_for(tmp_path, lambda: known_hosts_files.write([path], new), lambda: keys[1].text in path.read_text())
 
 
 def test_a_new_file_is_of_the_user_alone(keys: tuple[HostKey, HostKey], tmp_path: Path):

@@ -327,6 +327,17 @@ def test_a_machine_without_both_keys_stops_the_turn_before_the_switch(cluster: C
     assert cluster.record["stage"] == "staging"
 
 
+def test_a_machine_that_proved_nothing_stops_the_turn_before_the_switch(cluster: Cluster):
+    cluster.step("plan", turn_keys="munge_key")
+    cluster.stage()
+    cluster.prove("staged")
+    del cluster.facts["n2"]["__turn_proof_staged"]
+    cluster.facts["n3"]["__turn_proof_staged"] = {"failed": True, "msg": "munge makes no credential"}
+    said = refused(cluster, "switch").splitlines()
+    assert said[:2] == ["n2: no munge credential", "n3: munge makes no credential"]
+    assert cluster.record["stage"] == "staging"
+
+
 def test_without_a_proof_there_is_no_switch(cluster: Cluster):
     cluster.step("plan", turn_keys="munge_key")
     cluster.stage()

@@ -93,6 +93,8 @@ def test_packages_go_up_and_down_to_the_snapshot(root: AptRoot, tmp_path: Path) 
 
 def test_the_machines_own_sources_and_lists_stay_as_they_are(root: AptRoot, tmp_path: Path) -> None:
     installed(root, ("zip", "1", OK))
+    # Nor does the file count that older releases have.
+    (root.etc / "sources.list").write_text(f"deb [trusted=yes] {(tmp_path / 'own/own').as_uri()} ./\n")
     view = view_of(root, tmp_path, ("system", [paragraph("zip", "1")]))
     upgrades.refresh("apt", view.run)
     assert upgrades.offered("apt", view.run, exact=True) == []

@@ -62,6 +62,10 @@ def test_it_waits_for_the_next_save(tmp_path: Path):
     state = LiveState(tmp_path, USER, sleep=sleep, clock=lambda: now[0])
     state.wait_for_save()
     assert state.header().saved_at == SAVED_AT + 5
+    # In the same second a job may have started after it.
+    begun = now[0] = SAVED_AT + 5.5
+    state.wait_for_save()
+    assert now[0] - begun >= 12
     begun = now[0] = SAVED_AT + 60.0
     state.wait_for_save()
     assert now[0] - begun >= 12
