@@ -86,8 +86,13 @@ def daemon(machine: str) -> str:
 
 def writer(machine: str) -> int:
     """Return the index of the controller that has written the heartbeat last, as a machine reads it."""
-    content = bytes.fromhex(on(machine, f"od -An -v -tx1 {STATE}/heartbeat").replace("\n", ""))
-    return int(struct.unpack(">QQ", content)[1])
+    # slurmctld writes the file anew, so for a moment it is short or is not there.
+    read = f"od -An -v -tx1 {STATE}/heartbeat 2>/dev/null | tr -d ' \\n'"
+    found = on(
+        machine,
+        f"for _ in 1 2 3 4 5 6; do found=$({read}); [ ${{#found}} = 32 ] && break; sleep 0.5; done; echo $found",
+    )
+    return int(struct.unpack(">QQ", bytes.fromhex(found))[1])
 
 
 def submits(machine: str) -> str:
