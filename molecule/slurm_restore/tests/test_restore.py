@@ -70,11 +70,13 @@ def running() -> set[int]:
 
 
 def submit() -> list[int]:
-    """Submit jobs to both nodes, and return their ids once they run."""
+    """Submit jobs to both nodes, and return their ids once slurmctld and slurmd both run them."""
     wait = f"while [ ! -e {GO} ]; do sleep 1; done"
     command = f"sbatch --parsable --account=research --output=/dev/null --mem=20 --chdir=/tmp --wrap='{wait}'"
     found = [int(on("ctl1", command)) for _ in range(HALF)]
-    assert until(lambda: set(found) <= running(), 90), on("ctl1", "squeue --all")
+    assert until(lambda: set(found) <= running() & (jobs_on("gpu01") | jobs_on("gpu02")), 90), on(
+        "ctl1", "squeue --all"
+    )
     return found
 
 
@@ -109,7 +111,8 @@ def lost(keys: Keys, tmp_path_factory: pytest.TempPathFactory) -> Lost:
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
     (file,) = folder.glob("*.backup")
     assert file.stat().st_mode & 0o777 == 0o600
-    assert f"{HALF} running and 0 waiting jobs" in text(done)
+    jobs = on("ctl1", "date; squeue --all --format='%A %T %r %S %V'")
+    assert f"{HALF} running and 0 waiting jobs" in text(done), jobs
     assert b"research" not in file.read_bytes()
     assert b"molecule_job_table" not in file.read_bytes()
     on("ctl1", "test $(stat --format=%a:%U /var/backups/bedplate) = 700:root")
