@@ -77,7 +77,7 @@ playbook-tests: venv  ## Tests that run whole playbooks and inventories on this 
 	pytest -n 2 --dist loadfile --durations=25 -m playbooks tests/unit
 
 .PHONY: test-fast
-test-fast: venv tools  ## Lint, types and unit tests: about two minutes on two cores
+test-fast: venv tools  ## Lint, types and unit tests: about five minutes on two cores
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint-python lint-ansible unit
 
 .PHONY: test-core-min

@@ -21,9 +21,8 @@ UNIT = "slurmctld.service"
 _START_SECONDS = 120.0
 _SECONDS = 60.0
 _PAUSE = 1.0
-_HEARTBEAT = (
-    5.0  # seconds in which the file heartbeat can be read: slurmctld itself tries again where it is being replaced
-)
+# The file can be read within this time: slurmctld writes it anew, and it is short for a moment.
+_HEARTBEAT_SECONDS = 5.0
 
 
 class TakeoverError(Exception):
@@ -83,7 +82,7 @@ class Takeover:
         return before, after if index else self._with_standby(before.acting, after, end)
 
     def _is_in_charge(self, view: View, index: int) -> bool:
-        """Return whether this controller answers, is in charge, and is its heartbeat is the last."""
+        """Return whether this controller answers, is in charge, and wrote the last heartbeat."""
         return view.is_up(self.name) and view.acting == self.name and view.serves and view.writer in (index, None)
 
     def _with_heartbeat(self, view: View) -> View:
@@ -92,7 +91,7 @@ class Takeover:
         Then StateSaveLocation is not mounted here: slurmctld would start without jobs, and end running ones. The playbook proves the
         storage before; --start-at-task and --skip-tags leave that out.
         """
-        end = self.clock() + _HEARTBEAT
+        end = self.clock() + _HEARTBEAT_SECONDS
         while len(view.pings) > 1 and view.writer is None:
             if self.clock() >= end:
                 raise TakeoverError(
