@@ -22,6 +22,7 @@ _CHOICES: dict[str, dict[str, Any]] = {
 _OPTIONS: dict[str, dict[str, Any]] = {
     "cluster_file": {"type": "path", "required": True},
     "opensm": {"type": "dict", "options": _CHOICES},
+    "recorded": {"type": "bool", "default": True},
     "slurm_version": {"type": "str"},
     "timeout": {"type": "int"},
 }
@@ -38,8 +39,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         _unused, arguments = self.validate_argument_spec(_OPTIONS)
         try:
             cluster = load(arguments["cluster_file"])
-            if arguments["opensm"] is None:
-                request = requested_proofs.of_plan(cluster, arguments["slurm_version"])
+            if arguments["opensm"] is None or not arguments["recorded"]:
+                request = requested_proofs.of_plan(cluster, arguments["slurm_version"], arguments["opensm"])
             else:
                 request = requested_proofs.of_managers(cluster, arguments["opensm"])
         except (ClusterFileError, ValueError) as error:

@@ -24,14 +24,20 @@ options:
     required: true
   opensm:
     description:
-      - Prove the masters' files as the role P(bedplate.cluster.opensm#role) deploys them with these variables, in place of the files
-        that C(playbooks/fabric.yml) writes. GUIDs must be on record, and Slurm's topology is not compared.
+      - Prove the masters' files as the role P(bedplate.cluster.opensm#role) deploys them with these variables. GUIDs must be on record,
+        and Slurm's topology is not compared, unless O(recorded=false).
       - Keys among the options, such as C(sm_key), are left out.
     type: dict
     suboptions:
       routing_engines: {description: Engines tried in turn; by the shape of the fabric when empty., type: list, elements: str}
       no_fallback: {description: Route nothing where the engines refuse the fabric., type: bool}
       options: {description: "Further options of opensm.conf, name to value.", type: dict}
+  recorded:
+    description:
+      - Whether the fabric must have its GUIDs on record. If not, missing ones are made, as for a fabric that does not exist yet, and
+        Slurm's topology is proved as well.
+    type: bool
+    default: true
   slurm_version:
     description: Slurm's release that the topology is for, by default the cluster file's.
     type: str

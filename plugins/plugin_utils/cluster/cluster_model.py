@@ -363,6 +363,8 @@ class Fabric:
     cores: tuple[str, ...] = ()
     global_links: int = 1
     oversubscription: int = 1
+    # Whether switches have SHARP's aggregation nodes.
+    sharp: bool = False
     # Of each, which entry of the file names it, switch and port.
     missing: tuple[tuple[int, str, int], ...] = ()
     spare: tuple[tuple[int, str, int], ...] = ()

@@ -17,6 +17,8 @@ from .services import Selecting, once
 # Kinds in which NICs without a rail are not of the fabric: there, a leaf is a rail's.
 BY_UNIT = ("rail-optimised", "rail-only")
 _PLAIN = ("kind", "technology", "speed", "switch_ports", "cage_ports", "uplinks", "global_links", "oversubscription")
+# Speeds of Quantum switches, each of which has an aggregation node.
+_QUANTUM = ("HDR", "NDR", "XDR")
 _TIERS = ("spines", "cores", "leaves")
 
 
@@ -48,6 +50,7 @@ def fabric_of(
         top,
         data["rails"],
         **{key: data[key] for key in _PLAIN},
+        sharp=_sharp(data, mistakes),
         cores=tuple(switches["cores"]),
         leaves=tuple(switches["leaves"]),
         missing=_ports(data["missing"], "missing", mistakes),
@@ -55,6 +58,18 @@ def fabric_of(
         partitions=_tenants(data, Selecting(floor, profiles, mistakes, partitions), mistakes),
         switch_racks=_switch_racks(data["switch_racks"], floor, mistakes),
     )
+
+
+def _sharp(data: Mapping[str, Any], mistakes: Mistakes) -> bool:
+    """Return whether switches have aggregation nodes: as stated, else by the speed."""
+    infiniband = data["technology"] == "infiniband"
+    if data["sharp"] is None:
+        return infiniband and data["speed"] in _QUANTUM
+    if data["sharp"] and not infiniband:
+        mistakes.add(
+            ("fabric", "sharp"), f"SHARP is InfiniBand's, and fabric.technology is {data['technology']}. Remove it."
+        )
+    return bool(data["sharp"])
 
 
 def in_fabric(profile: Profile, kind: str) -> bool:

@@ -60,6 +60,11 @@ FABRIC = {
         minimum=1,
     ),
     "cores": names("Core switches, as names or hostlists."),
+    "sharp": Field(
+        "Whether each switch has SHARP's aggregation node on a port of its own, which OpenSM routes like an adapter. By default on for "
+        "Quantum switches: InfiniBand at HDR, NDR and XDR.",
+        "bool",
+    ),
     "global_links": Field("Cables between two groups of a dragonfly.", "int", default=1, minimum=1),
     "oversubscription": Field("Hosts' ports to uplinks that a leaf may have at most.", "int", default=1, minimum=1),
     "leaves": names(

@@ -126,6 +126,8 @@ class Plan:
     width: str = "4x"
     # Maximum ratio of hosts' ports to uplinks of a leaf.
     oversubscription: float = 1.0
+    # Whether each switch has SHARP's aggregation node on the port after its last one.
+    sharp: bool = False
     switches: dict[str, Switch] = field(default_factory=dict)
     hcas: dict[str, Hca] = field(default_factory=dict)
     links: list[Link] = field(default_factory=list)

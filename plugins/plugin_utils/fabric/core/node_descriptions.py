@@ -8,6 +8,8 @@ import re
 # NodeDescription of a managed switch: MF0;name:MQM9700/U1.
 _MANAGED = re.compile(r"MF\d+;([^:;]*):[^/]*(?:/U(\d+))?\Z")
 _UNNAMED = re.compile(r"(?:MT\d+ .*|.*Mellanox Technologies.*|(?:localhost|ubuntu|debian|nodename)\b.*|)\Z", re.DOTALL)
+# NodeDescription of SHARP's node inside a switch; what all of its forms have in common.
+AGGREGATION = "Mellanox Technologies Aggregation Node"
 _AGGREGATION = "Aggregation Node"
 _NUMBERS = re.compile(r"(\d+)")
 

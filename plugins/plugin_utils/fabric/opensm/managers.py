@@ -177,6 +177,11 @@ def master_files(cluster: Cluster, choices: Mapping[str, Any]) -> tuple[Plan, di
     Raises what `infiniband_plan` and `instances` raise.
     """
     plan = infiniband_plan(cluster)
+    return plan, files_of_masters(cluster, plan, choices)
+
+
+def files_of_masters(cluster: Cluster, plan: Plan, choices: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Return plane -> its master's files, without keys; raises what `instances` raises."""
     # Keys change no route, and others may read the digest of what is proved.
     proved = {name: value for name, value in (choices.get("options") or {}).items() if not _secret(name)}
     choices = {**choices, "options": proved}
@@ -184,7 +189,7 @@ def master_files(cluster: Cluster, choices: Mapping[str, Any]) -> tuple[Plan, di
     files: dict[str, dict[str, str]] = {}
     for host in dict.fromkeys(masters.values()):
         files |= {one.plane: one.files for one in instances(cluster, plan, host, choices) if masters[one.plane] == host}
-    return plan, {plane: files[plane] for plane in plan.planes if plane in files}
+    return {plane: files[plane] for plane in plan.planes if plane in files}
 
 
 def proof_digest(cluster: Cluster, choices: Mapping[str, Any]) -> str:

@@ -75,6 +75,7 @@ def _shape(cluster: Cluster, fabric: Fabric) -> FabricShape:
         spines=fabric.spines,
         cores=fabric.cores,
         oversubscription=float(fabric.oversubscription),
+        sharp=fabric.sharp,
         global_links=fabric.global_links,
         spare=spare,
     )

@@ -152,7 +152,9 @@ TEMPLATES: dict[str, Callable[[Sequence[WiredHost], FabricShape], Plan]] = {
 
 def _plan(kind: str, shape: FabricShape) -> Plan:
     spare = {switch: sorted(ports) for switch, ports in shape.spare.items()}
-    return Plan(shape.name, kind, shape.technology, shape.speed, shape.width, shape.oversubscription, spare=spare)
+    return Plan(
+        shape.name, kind, shape.technology, shape.speed, shape.width, shape.oversubscription, shape.sharp, spare=spare
+    )
 
 
 def _rail_leaf(host: WiredHost, nic: WiredNic) -> str:

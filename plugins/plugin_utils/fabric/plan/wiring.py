@@ -65,6 +65,8 @@ class FabricShape:
     spines: Sequence[str] = ()
     cores: Sequence[str] = ()
     oversubscription: float = 1.0
+    # Whether switches have SHARP's aggregation nodes.
+    sharp: bool = False
     # Cables between two dragonfly groups.
     global_links: int = 1
     # Switch -> ports that are kept free.

@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Required qualities of a plan's routes, and the qualities of the best routes of an irregular plan.
+"""What cables make possible: the least that the busiest link can carry, whoever routes, and why links cannot all carry the same.
 
 On a regular tree (all leaves alike, an uplink for every HCA or for each two, every cable there) nothing is idle, all links carry the same
-and no shift puts more flows on a link than the oversubscription: those limits hold as they are. On another tree no engine can do that: a
-leaf with fewer HCAs than uplinks leaves some of them idle, whoever routes. There every link is judged by what its leaf makes necessary, and
-`Ideal.irregular` says why. docs/fabric.md has the rules for who reads the outcome.
+and no shift puts more flows on a link than the oversubscription. On another tree no engine can do that, and `Ideal.irregular` says why.
+docs/fabric.md has the rules for who reads the outcome.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
@@ -20,14 +18,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.text impor
 from ..core.fabric_model import COMPUTE, Plan
 from ..core.host_tree import DisjointSets
 from ..core.places import place
-from .route_quality import Metrics, judge, limit
-
-# A link as route_quality.Metrics.loads names it.
-_LINK = re.compile(r"(.*) port \d+ to (.*) port \d+\Z")
-# The most that a link between upper tiers may carry, to the mean of its kind.
-_EVEN = 1.01
-# How route_quality.judge begins.
-_IDLE, _BUSIEST, _SHIFT, _WAIT = r"^\d+ of \d+ directed links", "^the busiest link", "^shift by", "^links wait"
+from .route_quality import limit
 
 
 @dataclass
@@ -41,8 +32,9 @@ class Ideal:
     left_out: Counter[str] = field(default_factory=Counter)
     # Switch -> switches above it -> cables.
     above: dict[str, Counter[str]] = field(default_factory=dict)
-    # Leaf and direction -> the most that a link of it may carry.
-    bounds: dict[tuple[str, bool], int] = field(default_factory=dict, repr=False)
+    # Switch -> all switches that it is joined with -> cables; and how many there are in all.
+    joined: dict[str, Counter[str]] = field(default_factory=dict)
+    out: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         switches, hcas = self.plan.switches, self.plan.hcas
@@ -52,7 +44,12 @@ class Ideal:
             one, other = switches.get(link.a), switches.get(link.b)
             if link.a in compute:
                 self.hosts[link.b] += not link.missing
-            elif one and other and one.plane == self.plane and one.tier != other.tier:
+                continue
+            if one and other and one.plane == self.plane and not link.missing:
+                for near, far in (link.a, link.b), (link.b, link.a):
+                    self.joined.setdefault(near, Counter())[far] += 1
+                    self.out[near] += 1
+            if one and other and one.plane == self.plane and one.tier != other.tier:
                 low, high = sorted((one, other), key=lambda switch: switch.tier)
                 self.uplinks[low.name] += not link.missing
                 self.left_out[low.name] += link.missing
@@ -64,23 +61,40 @@ class Ideal:
         """Return how many tiers of switches the plane has."""
         return len({switch.tier for switch in self.plan.switches.values() if switch.plane == self.plane})
 
-    def judged(self, metrics: Metrics, *, order: str = "leaf", lanes: bool = False) -> list[str]:
-        """Return the problems of routes, as route_quality.judge does; `lanes`: the engine prevents circles by several lanes.
+    def bound(self) -> int:
+        """Return the flows that the busiest link has under any routes, when every HCA sends to every other.
 
-        On a regular plan the limits hold as they are. A dragonfly is no tree: what is reached and circles are all that is judged.
+        Flows out of a part of the fabric (a leaf, a pod, a dragonfly's group) share the cables out of it, and so do flows into it. A
+        leaf sends the flows of all of its HCAs to another HCA over one cable.
         """
-        reasons = self.irregular()
-        # On three tiers an HCA that is moved takes another way twice: up from its leaf, and down from the cores.
-        allowed = math.ceil(self.plan.oversubscription) + self.moved * max(1, self.tiers - 1)
-        wrong = judge(metrics, tiers=self.tiers, oversubscription=allowed, order=order)
-        fine = {_WAIT: lanes}
+        total = sum(self.hosts.values())
+        found = [0]
+        for leaf, count in self.hosts.items():
+            if cables := self.out[leaf]:
+                found += [count * math.ceil((total - count) / cables), math.ceil(count * (total - count) / cables)]
+        for members in self._parts():
+            count = sum(self.hosts[name] for name in members)
+            ends = (far in members for name in members for far in self.joined.get(name, Counter()).elements())
+            if cables := sum(not inside for inside in ends):
+                found.append(math.ceil(count * (total - count) / cables))
+        return max(found)
+
+    def _parts(self) -> list[set[str]]:
+        """Return the switches of each pod of a three-tier tree, or of each group of a dragonfly."""
+        mine = [one for one in self.plan.switches.values() if one.plane == self.plane]
         if self.plan.kind == "dragonfly":
-            fine |= {_IDLE: True, _BUSIEST: True, _SHIFT: True}
-        elif reasons:
-            heavy, idle = self.excess(metrics.loads)
-            # Below cores, a cable that is left out moves ways of leaves far away: shifts tell of it, loads do not.
-            fine |= {_IDLE: not idle, _BUSIEST: not heavy or (self.tiers > 2 and self.moved > 0)}
-        return [one for one in wrong if not any(may and re.search(sign, one) for sign, may in fine.items())]
+            groups: dict[str, set[str]] = {}
+            for switch in mine:
+                groups.setdefault(switch.group, set()).add(switch.name)
+            return list(groups.values())
+        if self.tiers < 3:
+            return []
+        union, low = DisjointSets(), [one.name for one in mine if one.tier < 3]
+        for name in low:
+            for above in self.above.get(name, ()):
+                if self.plan.switches[above].tier < 3:
+                    union.join(name, above)
+        return [set(names) for names in union.sets(low)]
 
     def irregular(self) -> list[str]:
         """Return in words why no engine can load all links alike; nothing for a regular plan."""
@@ -155,76 +169,3 @@ class Ideal:
             for leaf, count in self.hosts.items()
             if count > allowed * planned[leaf] > 0
         ]
-
-    def excess(self, loads: Mapping[str, int]) -> tuple[list[str], list[str]]:
-        """Return the links that carry more than needed, and the idle links that could carry more."""
-        heavy, idle = [], dict[tuple[str, bool], list[str]]()
-        kinds: dict[tuple[int, int], dict[str, int]] = {}
-        for name, load in loads.items():
-            ends = _LINK.match(name)
-            one, other = (self.plan.switches.get(end) for end in (ends.groups() if ends else ("", "")))
-            if not one or not other:
-                continue
-            low, up = (one, True) if one.tier < other.tier else (other, False)
-            if not self.hosts[low.name]:
-                if one.tier != other.tier and low.tier > 1:
-                    kinds.setdefault((one.tier, other.tier), {})[name] = load
-                continue
-            if load > self._most(low.name, up=up):
-                heavy.append(name)
-            if not load:
-                idle.setdefault((low.name, up), []).append(name)
-        over = {key: len(names) - self._spare(key[0], up=key[1]) for key, names in idle.items()}
-        over = {key: count for key, count in over.items() if count > 0}
-        # A way that is moved between the upper tiers may leave a link of any leaf idle, and no more than one.
-        few_moved = self.tiers > 2 and sum(over.values()) <= self.moved
-        spare = [] if few_moved else [name for key in over for name in idle[key]]
-        if self._full() and not self.moved:
-            for kind in kinds.values():
-                mean = sum(kind.values()) / len(kind)
-                heavy += [name for name, load in kind.items() if load > _EVEN * mean]
-                spare += [name for name, load in kind.items() if not load]
-        return heavy, spare
-
-    def _full(self) -> bool:
-        """Return whether all leaves are alike, with an uplink or several for each HCA."""
-        return len({(self.hosts[leaf], self.uplinks[leaf]) for leaf in self.hosts}) == 1 and all(
-            self.hosts[leaf] % self.uplinks[leaf] == 0 for leaf in self.hosts if self.uplinks[leaf]
-        )
-
-    @property
-    def moved(self) -> int:
-        """Return how many HCAs at most are reached by another way because of cables that the plan leaves out.
-
-        OpenSM moves each to links that have their share already, and not always to that with the least: a link may carry each of them.
-        """
-        planned = self.uplinks + self.left_out
-        usual = math.ceil(self.plan.oversubscription)
-        return sum(
-            count * (math.ceil(self.hosts[low] / planned[low]) if self.hosts[low] else usual)
-            for low, count in self.left_out.items()
-        )
-
-    def _most(self, leaf: str, *, up: bool) -> int:
-        """Return what the busiest link of a leaf may carry when the HCAs of each leaf are spread over all of its uplinks."""
-        if (leaf, up) not in self.bounds:
-            mine, total = self.hosts[leaf], sum(self.hosts.values())
-            links = self.uplinks[leaf] + self.left_out[leaf] or 1
-            if up:
-                # Ways to every other leaf that the leaf's own cables were for are moved, too.
-                each = 1 + self.left_out[leaf]
-                others = sum(math.ceil(count / links) for other, count in self.hosts.items() if other != leaf)
-                self.bounds[leaf, up] = mine * (others * each + self.moved)
-            else:
-                self.bounds[leaf, up] = (math.ceil(mine / links) + self.moved) * (total - mine)
-        return self.bounds[leaf, up]
-
-    def _spare(self, leaf: str, *, up: bool) -> int:
-        """Return how many uplinks of a leaf can be idle, one way.
-
-        A cable that is left out moves its HCA to a link that has its share already, and not to one that is idle: so those that are
-        idle with all cables there stay it.
-        """
-        others = [count for other, count in self.hosts.items() if other != leaf]
-        behind = others if up or not others else [self.hosts[leaf]]
-        return max(0, self.uplinks[leaf] + self.left_out[leaf] - max(behind, default=0))

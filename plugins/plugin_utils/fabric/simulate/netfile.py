@@ -21,6 +21,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery 
 )
 
 from ..core.fabric_model import Hca, Plan, Switch, by_switch
+from ..core.node_descriptions import AGGREGATION
 
 # Signs of a NodeDescription.
 LONGEST = 64
@@ -138,6 +139,7 @@ def netfile(plan: Plan, *, plane: str | None = None, ndr: bool = False) -> str:
     """Return a netfile for ibsim, of the whole fabric or of one plane; a node's id is `S-GUID` or `H-GUID`, as in ibnetdiscover.
 
     ibsim 0.10 knows no speed above HDR, which stands for all of them; `ndr` is for 0.12. It gives port n of an HCA its node's GUID + n.
+    A switch with SHARP has its aggregation node on one port more than it has for cables, as ibnetdiscover shows it.
     """
     full = with_guids(plan)
     _writable(full)
@@ -157,12 +159,29 @@ def netfile(plan: Plan, *, plane: str | None = None, ndr: bool = False) -> str:
         if plane is None or thing.plane == plane
     }
     ports = by_switch(link for link in full.present if link.a in ids and link.b in ids)
+    inside = aggregation_guids(full) if plan.sharp else {}
     for name, own in ids.items():
         switch = full.switches.get(name)
-        head = f"Switch\t{switch.ports}" if switch else "Ca\t1"
+        head = f"Switch\t{switch.ports + (name in inside)}" if switch else "Ca\t1"
         lines += ["", f"{'switchguid' if switch else 'caguid'}=0x{own[3:-1]}", f'{head} {own}\t\t# "{name}"']
         lines += [f"[{port}]\t{ids[far]}[{there}]" for port, (far, there) in sorted(ports.get(name, {}).items())]
+        if switch and name in inside:
+            lines.append(f'[{switch.ports + 1}]\t"H-{inside[name]}"[1]')
+    for name, guid in inside.items():
+        if name in ids:
+            lines += ["", f"caguid=0x{guid}", f'Ca\t1 "H-{guid}"\t\t# "{AGGREGATION}"']
+            lines.append(f"[1]\t{ids[name]}[{full.switches[name].ports + 1}]")
     return "\n".join(lines) + "\n"
+
+
+def aggregation_guids(plan: Plan) -> dict[str, str]:
+    """Return switch -> GUID of its aggregation node, made from the switch's name: nothing records the real ones."""
+    taken = {thing.guid for thing in (*plan.switches.values(), *plan.hcas.values())}
+    found = {}
+    for name in plan.switches:
+        found[name] = generated_guid(f"{name} {AGGREGATION}", taken)
+        taken.add(found[name])
+    return found
 
 
 def _writable(plan: Plan) -> None:

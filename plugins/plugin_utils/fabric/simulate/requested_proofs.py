@@ -14,7 +14,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist i
 
 from ...cluster import Cluster
 from ..core.fabric_model import INFINIBAND, Plan
-from ..opensm.managers import master_files
+from ..opensm.managers import files_of_masters, master_files
 from ..opensm.plane_files import LEFT_OUT, opensm_files
 from ..plan.checked_plan import planned
 from ..topology import slurm_topology
@@ -61,16 +61,20 @@ class ProofReport:
     lines: list[str] = field(default_factory=list)
 
 
-def of_plan(cluster: Cluster, slurm_version: str | None = None) -> RequestedProof:
-    """Return the proof of the files that playbooks/fabric.yml writes; raises PlanError, and TopologyError for a wrong version.
+def of_plan(
+    cluster: Cluster, slurm_version: str | None = None, choices: Mapping[str, Any] | None = None
+) -> RequestedProof:
+    """Return the proof of the planned fabric, with the files that the role `opensm` deploys with its variables `choices`.
 
-    GUIDs that are not on record are made, as for a fabric not yet there.
+    GUIDs that are not on record are made, as for a fabric not yet there; a plane without a subnet manager has the files that
+    playbooks/fabric.yml writes. Raises PlanError, TopologyError for a wrong version, and what `files_of_masters` raises.
     """
     work = planned(cluster)
     work = replace(work, plan=simulated_plan(work.plan))
     version = slurm_version or cluster.slurm.version
     found = topologies(cluster, work.plan, version)
     files = {plane: opensm_files(work, plane) for plane in work.plan.planes if work.plan.technology == INFINIBAND}
+    files |= files_of_masters(cluster, work.plan, choices or {}) if files else {}
     for one in files.values():
         one.pop(LEFT_OUT, None)
     tree = SlurmProof(slurm_topology.conf(found.tree, version), slurm_topology.shown(found.tree), found.tree.options)

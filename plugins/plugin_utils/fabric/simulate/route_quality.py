@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..core.node_descriptions import natural
+from ..core.node_descriptions import is_aggregation, natural
 from .cycles import find_loop
 from .opensm_dumps import Subnet
 
@@ -46,22 +46,33 @@ class Metrics:
     # Links that wait for each other in a circle; "" when there is none.
     loop: list[str]
     loads: dict[str, int] = field(default_factory=dict, repr=False)
+    # The same without ways from and to aggregation nodes, which ask for path records and so have a lane where an engine gives one.
+    hosts_loop: list[str] = field(default_factory=list)
+
+    @property
+    def most(self) -> int:
+        """Return the flows on the busiest link."""
+        return max(self.loads.values(), default=0)
 
 
 def measure(
-    subnet: Subnet, *, counted: Container[str] | None = None, orders: Mapping[str, Sequence[int | None]] | None = None
+    subnet: Subnet,
+    *,
+    counted: Container[str] | None = None,
+    orders: Mapping[str, Sequence[int | None]] | None = None,
+    shifts: bool = True,
 ) -> Metrics:
     """Return the metrics; `counted` are the names of the HCAs that matter (all, if None), `orders` are further orders for shifts.
 
-    Credit loops are those of all HCAs, counted or not, as if there were one virtual lane: engines that prevent loops by several lanes
-    (dfsssp, lash) are told to have some.
+    Without `shifts` none is looked at, which saves a third of the time. Credit loops are those of all HCAs, counted or not, as if there
+    were one virtual lane: engines that prevent loops by several lanes (dfsssp, lash) need some.
     """
     ways = _Ways(subnet, counted)
     ways.walk()
     loads = ways.loads()
     total = sum(loads)
     most = max(range(len(loads)), key=loads.__getitem__, default=None)
-    every = {"leaf": leaf_order(subnet, counted), **(orders or {})}
+    every = {"leaf": leaf_order(subnet, counted), **(orders or {})} if shifts else {}
     return Metrics(
         hcas=sum(ways.weights),
         switches=len(subnet.tables),
@@ -74,6 +85,7 @@ def measure(
         shifts={name: ways.shift(order) for name, order in every.items()},
         loop=[ways.name(link) for link in find_loop(ways.waits)],
         loads={ways.name(link): load for link, load in enumerate(loads)},
+        hosts_loop=[ways.name(link) for link in find_loop(ways.hosts_wait)],
     )
 
 
@@ -119,6 +131,11 @@ class _Ways:
         self.over: list[array[int]] = [array("I") for _link in self.links]
         # Link -> links that ways go on with: who holds the one waits for the other.
         self.waits: list[set[int]] = [set() for _link in self.links]
+        # The same, of ways between adapters of hosts alone; one set of sets where no other adapter is.
+        inside = {lid for lid in self.leaf_of if is_aggregation(nodes[lid].name)}
+        self.of_hosts = set(self.leaf_of) - inside
+        self.hosts_leaves = {self.leaf_of[lid] for lid in self.of_hosts}
+        self.hosts_wait = [set[int]() for _link in self.links] if inside else self.waits
         self.unreachable = 0
         self.examples: list[str] = []
 
@@ -151,12 +168,18 @@ class _Ways:
         else:
             self._lost(target, home, index, leaf, f"the way goes in a circle at {self.subnet.describe(lid)}")
             return
-        for hop in range(1, len(links)):
-            self.waits[links[hop - 1]].add(links[hop])
+        for waits in self._waiting(target, leaf):
+            for hop in range(1, len(links)):
+                waits[links[hop - 1]].add(links[hop])
         if self.counts[target] and self.weights[index]:
             code = number * len(self.leaves) + index
             for link in links:
                 self.over[link].append(code)
+
+    def _waiting(self, target: int, leaf: int) -> tuple[list[set[int]], ...]:
+        if self.hosts_wait is self.waits or target not in self.of_hosts or leaf not in self.hosts_leaves:
+            return (self.waits,)
+        return self.waits, self.hosts_wait
 
     def _lost(self, target: int, home: int, index: int, leaf: int, why: str) -> None:
         pairs = (self.weights[index] - (home == leaf)) * self.counts[target]
@@ -238,11 +261,19 @@ def limit(tiers: int) -> float:
     return 1.01 if tiers < 3 else 1.2
 
 
-def judge(metrics: Metrics, *, tiers: int, oversubscription: float = 1.0, order: str = "leaf") -> list[str]:
-    """Return the problems of routes of a tree; `order` is the order of the shifts that must be perfect (ftree's own, if known)."""
+def broken(metrics: Metrics, loop: Sequence[str]) -> list[str]:
+    """Return the problems that no fabric may have: HCAs that are not reached, and the circle of links `loop`, if there is one."""
     wrong = []
     if metrics.unreachable:
         wrong.append(f"{metrics.unreachable} pairs of HCAs cannot reach each other: {'; '.join(metrics.examples[:3])}")
+    if loop:
+        wrong.append(f"links wait for each other in a circle, so packets can block for ever: {_few(loop)}")
+    return wrong
+
+
+def uneven(metrics: Metrics, *, tiers: int, oversubscription: float = 1.0, order: str = "") -> list[str]:
+    """Return where routes of a regular tree are not even; `order` is the order of the shifts that must be perfect, if any must."""
+    wrong = []
     if metrics.idle:
         wrong.append(f"{len(metrics.idle)} of {metrics.links} directed links carry nothing: {_few(metrics.idle)}")
     if metrics.imbalance > limit(tiers):
@@ -250,11 +281,9 @@ def judge(metrics: Metrics, *, tiers: int, oversubscription: float = 1.0, order:
             f"the busiest link has {metrics.imbalance:.2f} times the mean load, and at most {limit(tiers)} is allowed"
         )
         wrong.append(f"{text}: {metrics.busiest}")
-    shift, ideal = metrics.shifts[order], math.ceil(oversubscription)
-    if shift.worst > ideal:
+    ideal = math.ceil(oversubscription)
+    if order and (shift := metrics.shifts[order]).worst > ideal:
         wrong.append(f"shift by {shift.by} puts {shift.worst} flows on one link, and {ideal} would do: {shift.link}")
-    if metrics.loop:
-        wrong.append(f"links wait for each other in a circle, so packets can block for ever: {_few(metrics.loop)}")
     return wrong
 
 

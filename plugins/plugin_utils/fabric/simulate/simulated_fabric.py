@@ -126,8 +126,9 @@ def simulated(
         "IBSIM_SOCKNAME": name, "SIM_HOST": f"H-{plan.hcas[start].guid}",
         "OSM_TMP_DIR": str(directory), "OSM_CACHE_DIR": str(directory),
     }  # fmt: skip
-    ports = sum(switch.ports + 1 for switch in plan.switches.values()) + 2 * len(plan.hcas)
-    nodes = len(plan.switches) + len(plan.hcas)
+    inside = len(plan.switches) if plan.sharp else 0
+    ports = sum(switch.ports + 2 for switch in plan.switches.values()) + 2 * (len(plan.hcas) + inside)
+    nodes = len(plan.switches) + len(plan.hcas) + inside
     wanted = (nodes + 16, len(plan.switches) + 16, ports + 64, nodes + 1024)
     sizes = [str(max(pair)) for pair in zip(_HELD, wanted, strict=True)]
     limits = [word for pair in zip(("-N", "-S", "-P", "-L"), sizes, strict=True) for word in pair]

@@ -60,7 +60,7 @@ def rails(hosts: int, rails: int, per_unit: int, spines: int) -> Plan:
     return simulated_plan(plan)
 
 
-def tiers(pods: int, leaves: int, each: int, cores: int) -> Plan:
+def tiers(pods: int, leaves: int, each: int, cores: int, ports: int = 16) -> Plan:
     """Three tiers: as many spines in a pod as HCAs on a leaf."""
     count = pods * leaves * each
     listed = [
@@ -69,7 +69,7 @@ def tiers(pods: int, leaves: int, each: int, cores: int) -> Plan:
     ]
     spines, top = [f"s{n}" for n in range(pods * each)], [f"c{n}" for n in range(cores)]
     plan = three_tier(
-        listed, FabricShape(ports=16, speed="HDR", spines=spines, cores=top, uplinks=each, spine_rack="net")
+        listed, FabricShape(ports=ports, speed="HDR", spines=spines, cores=top, uplinks=each, spine_rack="net")
     )
     plan.managers = [SubnetManager("gpu0 mlx5_0", 15)]
     return simulated_plan(plan)
@@ -100,9 +100,9 @@ def drawn(plan: Plan, seed: int) -> Plan:
 SMALL = rails(hosts=8, rails=2, per_unit=4, spines=4)
 
 
-def made(plan: Plan, *engines: str) -> Files:
+def made(plan: Plan, *engines: str, options: Iterable[tuple[str, str]] = ()) -> Files:
     """Return OpenSM's files of a plan of one plane."""
-    return judged(plan, opensm_files.files(plan, plan.managers[0], Choices(engines=engines)))
+    return judged(plan, opensm_files.files(plan, plan.managers[0], Choices(engines=engines, extra=tuple(options))))
 
 
 def proved(plan: Plan, plane: str = "") -> RoutingProof:

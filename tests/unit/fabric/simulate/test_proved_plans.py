@@ -119,7 +119,7 @@ def test_a_plan_that_no_engine_can_load_evenly_is_no_finding_and_says_why(name: 
     found = proved(make())
     assert texts(found) == ""
     assert why in "; ".join(found.allowances)
-    assert f"the best that its cables allow ({found.allowances[0]}" in found.summary
+    assert found.allowances[0] in found.summary
 
 
 def leaves(count: int, hosts: int, oversubscription: int = 1) -> Plan:

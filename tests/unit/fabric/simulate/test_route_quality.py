@@ -12,13 +12,19 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.o
     ca_order,
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.route_quality import (
+    Metrics,
     Shift,
-    judge,
+    broken,
     leaf_order,
     measure,
+    uneven,
 )
 from tests.unit.fabric.messages import check_messages
 from tests.unit.fabric.simulate.test_opensm_dumps import DATA, dumped
+
+
+def judged(found: Metrics, *, oversubscription: float = 1) -> list[str]:
+    return [*uneven(found, tiers=2, oversubscription=oversubscription, order="leaf"), *broken(found, found.loop)]
 
 
 def built(leaves: int, spines: int, hosts: int, up: object = None) -> Subnet:
@@ -59,7 +65,7 @@ def test_ftree_on_a_whole_tree_is_perfect(tables: str):
     assert (found.hcas, found.switches, found.links) == (8, 6, 16)
     assert (found.unreachable, found.imbalance, found.idle, found.loop) == (0, 1.0, [], [])
     assert {name: one.worst for name, one in found.shifts.items()} == {"leaf": 1, "ca": 1}
-    assert judge(found, tiers=2) == []
+    assert judged(found) == []
 
 
 def test_half_of_the_roots_doubles_the_load_and_logs_nothing():
@@ -70,8 +76,8 @@ def test_half_of_the_roots_doubles_the_load_and_logs_nothing():
     assert all("s1" in name for name in found.idle)
     assert set(found.loads.values()) == {0, 12}
     assert (found.shifts["leaf"].worst, found.shifts["leaf"].by) == (2, 2)
-    check_messages("routes: half of the roots", judge(found, tiers=2))
-    assert judge(found, tiers=2, oversubscription=2)[2:] == []
+    check_messages("routes: half of the roots", judged(found))
+    assert judged(found, oversubscription=2)[2:] == []
 
 
 def test_leaves_as_roots_cut_leaves_off():
@@ -79,7 +85,7 @@ def test_leaves_as_roots_cut_leaves_off():
     # 8 HCAs, each without the 6 of other leaves.
     assert found.unreachable == 48
     assert len(found.idle) == 16
-    check_messages("routes: leaves as roots", judge(found, tiers=2))
+    check_messages("routes: leaves as roots", judged(found))
 
 
 def test_credit_loop_of_a_dragonfly_is_a_circle_of_cables():
@@ -88,7 +94,7 @@ def test_credit_loop_of_a_dragonfly_is_a_circle_of_cables():
     ends = [name.split(" to ") for name in found.loop]
     for (_one, to), (start, _other) in zip(ends, ends[1:] + ends[:1], strict=True):
         assert to.split()[0] == start.split()[0]
-    check_messages("routes: a credit loop", judge(found, tiers=2)[-1:])
+    check_messages("routes: a credit loop", judged(found)[-1:])
 
 
 def test_all_ways_over_one_spine_by_hand():
