@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
@@ -50,4 +51,5 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if report.findings:
             head = f"{counted(len(report.findings), 'finding')}:"
             return {**result, "failed": True, "msg": "\n".join([head, *map(str, report.findings)])}
-        return {**result, "msg": "; ".join(report.lines) or "no plane to simulate"}
+        proved = json.dumps({"planes": report.planes}, indent=2, sort_keys=True) + "\n"
+        return {**result, "msg": "; ".join(report.lines) or "no plane to simulate", "proved": proved}

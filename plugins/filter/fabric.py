@@ -8,18 +8,21 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, to_json
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_output import SavedError, ToolOutput
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import variable_values
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare import comparison
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core import guid_record
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.places import ordered, worst
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.checked_plan import planned
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.report import fabric_files
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.report.finding_table import table
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate import requested_proofs
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate import requested_proofs, running_routes
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.filter_input import cluster_of
 
 Discoveries = Iterable[Mapping[str, Any]]
@@ -107,6 +110,17 @@ def fabric_discovered(
     return {**asdict(found), "files": fabric_files.entries(found.files, directory)}
 
 
+def fabric_routes(path: object, discoveries: Discoveries, directory: str = "") -> dict[str, Any]:
+    """Return the judgement of the routes in force."""
+    cluster = cluster_of(path, "fabric_routes")
+    with _filter_error("fabric_routes"):
+        proved = running_routes.proved_of(Path(directory) / running_routes.PROVED) if directory else {}
+        found = running_routes.running_routes(planned(cluster).plan, _tool_outputs(discoveries), proved)
+    shown = table(ordered(found.findings), "; ".join(found.lines))
+    gravest = worst(found.findings)
+    return {"table": shown, "worst": gravest, "failed": gravest == ERROR, "findings": to_json(found.findings)}
+
+
 def fabric_simulation_time(path: object) -> str:
     """Return how much is simulated, and about how long that takes."""
     cluster = cluster_of(path, "fabric_simulation_time")
@@ -126,4 +140,5 @@ class FilterModule:
             "fabric_simulation_time": fabric_simulation_time,
             "fabric_comparison": fabric_comparison,
             "fabric_discovered": fabric_discovered,
+            "fabric_routes": fabric_routes,
         }

@@ -30,6 +30,10 @@ options:
     description: Read the host's neighbours from C(lldpctl), for RoCE, and run no C(ibnetdiscover).
     type: bool
     default: false
+  tables:
+    description: Run C(dump_fts) as well, once for each plane, which prints the forwarding tables of all switches.
+    type: bool
+    default: false
   name:
     description: The host's name in the plan, by default its own without the domain. Neighbours of LLDP are reported under it.
     type: str
@@ -76,7 +80,7 @@ discoveries:
   returned: success
   contains:
     name: {description: "The plane, the file without its suffix, or the box.", type: str, sample: rail0}
-    kind: {description: V(infiniband) or V(lldp)., type: str, sample: infiniband}
+    kind: {description: "V(infiniband), V(lldp) or V(tables).", type: str, sample: infiniband}
     text: {description: What was printed., type: str, sample: "vendid=0x2c9..."}
     counts:
       description: How many C(switches), C(hcas), C(cables), C(unread) lines, and C(troubles) of the command.
@@ -99,11 +103,12 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common import com
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import counts, normalised
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_output import (
     INFINIBAND,
+    TABLES,
     SavedError,
     ToolOutput,
 )
 
-_PACKAGES = {"ibnetdiscover": "infiniband-diags", "lldpctl": "lldpd"}
+_PACKAGES = {"ibnetdiscover": "infiniband-diags", "dump_fts": "infiniband-diags", "lldpctl": "lldpd"}
 
 
 class FabricReader:
@@ -142,6 +147,8 @@ class FabricReader:
                 *(["-P", str(one["port"])] if one.get("port") else []),
             ]
             found += self.run(one.get("plane") or "", "ibnetdiscover", *more)
+            if self.module.params["tables"]:
+                found += self.run(one.get("plane") or "", "dump_fts", "-n", *more)
         return found
 
     def saved(self) -> list[ToolOutput]:
@@ -163,6 +170,8 @@ class FabricReader:
                 result["counts"] = counts(found)
                 if self.module.params["normalised"]:
                     result["nodes"] = normalised(found)
+            elif output.kind == TABLES:
+                result["counts"] = {"tables": output.text.count("Unicast lids ")}
             else:
                 result["counts"] = {"boxes": len(output.answers())}
         except SavedError as error:
@@ -177,6 +186,7 @@ def main() -> None:
         argument_spec={
             "ports": {"type": "list", "elements": "dict", "options": port, "default": [{}]},
             "lldp": {"type": "bool", "default": False},
+            "tables": {"type": "bool", "default": False},
             "name": {"type": "str"},
             "path": {"type": "list", "elements": "path"},
             "normalised": {"type": "bool", "default": False},

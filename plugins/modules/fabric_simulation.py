@@ -68,10 +68,24 @@ findings:
   elements: dict
   returned: always
   sample: [{kind: engine, severity: error, where: plane rail0, expected: the routing engine ftree, found: minhop, remedy: "cause: ..."}]
+proved:
+  description: RV(planes) as the JSON text that C(playbooks/fabric_check.yml) writes for C(playbooks/fabric_routes.yml).
+  type: str
+  returned: when there are no findings
 planes:
   description: OpenSM's result for each plane.
   type: list
   elements: dict
   returned: always
-  sample: [{plane: rail0, engine: ftree, hcas: 32, switches: 6, imbalance: 1.0, unreachable: 0, idle: 0}]
+  sample:
+    - {plane: rail0, engine: ftree, hcas: 32, switches: 6, imbalance: 1.0, unreachable: 0, idle: 0, busiest: 30, least: 30}
+  contains:
+    busiest: {description: Flows on the busiest link when every HCA sends to every other., type: int, returned: when OpenSM has routed}
+    least: {description: Flows on the busiest link that no routes can go below., type: int, returned: when OpenSM has routed}
+    trials:
+      description: Other engines on the same plan, the best first; RV(planes[].trials[].obstacle) is why one cannot be used.
+      type: list
+      elements: dict
+      returned: when the routes might not be the best
+      sample: [{engine: updn, options: {scatter_ports: "1"}, busiest: 176, imbalance: 1.63, obstacle: ""}]
 """

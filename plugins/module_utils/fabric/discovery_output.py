@@ -11,7 +11,7 @@ from typing import Any
 from . import ibnetdiscover, lldp
 from .discovery import Discovery
 
-INFINIBAND, LLDP = "infiniband", "lldp"
+INFINIBAND, LLDP, TABLES = "infiniband", "lldp", "tables"
 Answers = dict[str, Mapping[str, Any]]
 
 
@@ -28,8 +28,11 @@ class ToolOutput:
 
     @property
     def kind(self) -> str:
-        """Return `lldp` for JSON, otherwise `infiniband`."""
-        return LLDP if self.text.lstrip().startswith(("{", "[")) else INFINIBAND
+        """Return `lldp` for JSON, `tables` for the forwarding tables that dump_fts prints, otherwise `infiniband`."""
+        start = self.text.lstrip()[:12]
+        if start == "Unicast lids":
+            return TABLES
+        return LLDP if start.startswith(("{", "[")) else INFINIBAND
 
     def discovery(self) -> Discovery:
         """Return the discovery of ibnetdiscover's output. Raises SavedError if the output has no node."""

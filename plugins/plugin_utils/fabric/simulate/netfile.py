@@ -176,7 +176,7 @@ def netfile(plan: Plan, *, plane: str | None = None, ndr: bool = False) -> str:
 
 def aggregation_guids(plan: Plan) -> dict[str, str]:
     """Return switch -> GUID of its aggregation node, made from the switch's name: nothing records the real ones."""
-    taken = {thing.guid for thing in (*plan.switches.values(), *plan.hcas.values())}
+    taken = {one.guid for one in plan.switches.values()} | {one.guid for one in plan.hcas.values()}
     found = {}
     for name in plan.switches:
         found[name] = generated_guid(f"{name} {AGGREGATION}", taken)

@@ -15,7 +15,8 @@ _HEX = "([0-9A-Fa-f]{1,16})"
 _END = rf"\{{ (CA|SW|RT)\S* Ports:{_HEX} .*?NodeGUID:{_HEX} PortGUID:{_HEX} .*?\{{(.*)\}} LID:{_HEX} PN:{_HEX} \}}"
 _CABLE = re.compile(rf"{_END} {_END}")
 _FDBS = re.compile(r"dump_ucast_routes: Switch 0x([0-9a-f]+)")
-_LFTS = re.compile(r"Unicast lids \[.*?\] of switch Lid \d+ guid 0x([0-9a-f]+)")
+# OpenSM names a switch by its LID, dump_fts by its path.
+_LFTS = re.compile(r"Unicast lids \[.*?\] of switch .*? guid 0x([0-9a-f]+)")
 _LID = re.compile(r"0x[0-9A-Fa-f]{1,4}\Z")
 _NO_PORT = "255"
 
@@ -57,7 +58,7 @@ def read(subnet: str, tables: str) -> Subnet:
             _cable(found, line, number)
     if not found.nodes:
         raise DumpError("opensm-subnet.lst has no cable: OpenSM found nothing, or had not ended when it was read")
-    _tables(found, tables)
+    read_tables(found, tables)
     return found
 
 
@@ -82,8 +83,11 @@ def _cable(found: Subnet, line: str, number: int) -> None:
             )
 
 
-def _tables(found: Subnet, text: str) -> None:
-    """Read forwarding tables; a LID without a port is not reached from that switch."""
+def read_tables(found: Subnet, text: str) -> None:
+    """Read forwarding tables of all switches of a subnet; a LID without a port is not reached from that switch.
+
+    `text` is opensm.fdbs, opensm-lfts.dump or what dump_fts prints. Raises DumpError.
+    """
     lids = {node.guid: lid for lid, node in found.nodes.items() if node.is_switch}
     first = text.lstrip()[:40]
     header, start, end = (_FDBS, 9, 12) if first.startswith("dump_ucast") else (_LFTS, 7, 10)

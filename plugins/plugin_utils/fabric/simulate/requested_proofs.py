@@ -19,6 +19,7 @@ from ..opensm.plane_files import LEFT_OUT, opensm_files
 from ..plan.checked_plan import planned
 from ..topology import slurm_topology
 from ..topology.planned_topologies import topologies
+from .engine_trials import Trial
 from .routing_proof import RoutingProof, prove
 from .simulated_fabric import simulated_plan
 from .slurm_proof import prove_blocks, prove_topology
@@ -115,7 +116,16 @@ def _facts(plane: str, proof: RoutingProof) -> dict[str, Any]:
     if metrics := proof.metrics:
         found |= {"hcas": metrics.hcas, "switches": metrics.switches, "imbalance": round(metrics.imbalance, 3)}
         found |= {"unreachable": metrics.unreachable, "idle": len(metrics.idle)}
+        found |= {"busiest": metrics.most, "least": proof.bound}
+    if proof.trials:
+        found["trials"] = [_trial(one) for one in proof.trials]
     return found
+
+
+def _trial(one: Trial) -> dict[str, Any]:
+    """Return another engine's result."""
+    known: dict[str, Any] = {"engine": one.engine, "options": dict(one.options), "obstacle": one.obstacle}
+    return {**known, "busiest": one.most, "imbalance": round(one.imbalance, 3)}
 
 
 def duration(plan: Plan) -> str:

@@ -33,7 +33,11 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.templ
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.netfile import with_guids
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.opensm_dumps import ca_order, read
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.route_quality import judge, measure
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.route_quality import (
+    broken,
+    measure,
+    uneven,
+)
 from tests.kit.fabric_files import judged, read_guids
 from tests.kit.partitions_reader import parse
 from tests.unit.fabric.messages import check_messages
@@ -194,7 +198,7 @@ def test_opensm_takes_the_files_and_routes_without_a_flaw(tmp_path: Path):
     order = ca_order((tmp_path / "opensm-ftree-ca-order.dump").read_text())
     compute = {hca.name for hca in PLAN.hcas.values() if hca.purpose == "compute"}
     found = measure(subnet, counted=compute, orders={"ca": order})
-    assert judge(found, tiers=2, order="ca") == []
+    assert [*uneven(found, tiers=2, order="ca"), *broken(found, found.loop)] == []
 
 
 @pytest.mark.simulation

@@ -23,7 +23,9 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.templ
     rail_optimised,
     three_tier,
 )
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.engine_trials import best
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.routing_proof import (
+    ROUTES,
     RoutingProof,
     prove,
 )
@@ -111,6 +113,16 @@ def proved(plan: Plan, plane: str = "") -> RoutingProof:
     managers = [one for one in plan.managers if plan.hcas[one.hca].plane == plane]
     first = next(iter(managers), None) or SubnetManager(opensm_files.leaf_major(plan, plane)[0].name, 15)
     return prove(plan, plane, judged(plan, opensm_files.files(plan, first), plane))
+
+
+def agreed(plan: Plan) -> RoutingProof:
+    """Return the proof of a plan of one plane, with the engine that the proof of its own files proposes, where it proposes one."""
+    plan = simulated_plan(plan)
+    found = proved(plan)
+    better = best(found.trials)
+    if better is None or better.variables not in texts(found, ROUTES):
+        return found
+    return prove(plan, "", made(plan, better.engine, options=better.options))
 
 
 def texts(found: RoutingProof, *kinds: str) -> str:

@@ -76,7 +76,7 @@ def judged_with_sharp(name: str) -> RoutingProof:
 
 @real
 def test_files_that_hurt_below_cores_with_aggregation_nodes_are_red_and_the_proposal_is_green():
-    found = judged_with_sharp("128")
+    found = judged_with_sharp("64")
     assert found.metrics is not None
     assert found.metrics.imbalance < 1.7
 

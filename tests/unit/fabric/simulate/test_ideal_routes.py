@@ -34,11 +34,12 @@ def test_no_routes_can_load_the_busiest_link_less(name: str):
 
 def test_a_pod_with_fewer_cables_to_the_cores_bounds_the_load():
     plan = tiers(4, 2, 4, 4)
-    ups = [number for number, link in enumerate(plan.links) if link.kind == "spine-core"]
-    # Half of the cables of the first pod, which has 8 of 32 HCAs: 8 times 24 flows over 8 cables.
-    out = {number for number in ups[:16] if number % 2}
+    first = {"s0", "s1", "s2", "s3"}
+    ups = [number for number, link in enumerate(plan.links) if link.kind == "spine-core" and link.a in first]
+    # Half of the 8 cables of the first pod, which has 8 of 32 HCAs: 8 times 24 flows over 4 cables.
+    out = set(ups[::2])
     cut = replace(plan, links=[replace(link, missing=n in out) for n, link in enumerate(plan.links)])
-    assert (Ideal(plan, "").bound(), Ideal(cut, "").bound()) == (28, 28)
+    assert (Ideal(plan, "").bound(), Ideal(cut, "").bound()) == (28, 48)
 
 
 @pytest.mark.parametrize("name", REGULAR)

@@ -36,6 +36,7 @@ from tests.unit.fabric.cases import CASES
 from tests.unit.fabric.opensm.test_opensm_files import fabric as with_storage
 from tests.unit.fabric.simulate.gate import (
     SMALL,
+    agreed,
     drawn,
     left_out,
     made,
@@ -101,14 +102,6 @@ IRREGULAR: dict[str, tuple[Callable[[], Plan], str]] = {
         "of 2 pods so many ways end below the cores that 1.27 times the mean",
     ),
     "dragonfly": (CASES["dragonfly"].plan, "a dragonfly is not a tree"),
-    "left out": (lambda: left_out(SMALL, 0), "the plan leaves out the cables of rack r0, leaf-u0-r0 port 61"),
-    "two of one leaf": (lambda: left_out(SMALL, 0, 1), "leaf-u0-r0 port 61, rack r0, leaf-u0-r0 port 62"),
-    "two leaves": (lambda: left_out(SMALL, 0, 5), "leaf-u0-r0 port 61, rack r0, leaf-u0-r1 port 62"),
-    "below a core": (
-        lambda: left_out(tiers(4, 2, 4, 4), -1),
-        "the plan leaves out the cables of rack net, s15 port 16",
-    ),
-    "in a pod": (lambda: left_out(tiers(4, 2, 4, 4), 0), "the plan leaves out the cables of rack r0, l0 port 13"),
 }
 
 
@@ -141,20 +134,42 @@ WHOLE: dict[str, Plan] = {
 
 @real
 @pytest.mark.parametrize("name", WHOLE)
-def test_cables_that_are_left_out_by_choice_are_no_finding_wherever_they_are(name: str):
-    for seed in range(8):
-        found = proved(drawn(WHOLE[name], seed))
-        assert (texts(found), found.engine) == ("", "ftree"), seed
+def test_with_cables_left_out_by_choice_the_files_or_the_engine_that_is_proposed_are_proved(name: str):
+    for seed in range(2):
+        assert texts(agreed(drawn(WHOLE[name], seed))) == "", seed
+
+
+LEFT_OUT: dict[str, tuple[Callable[[], Plan], str]] = {
+    "one": (lambda: left_out(SMALL, 0), "the plan leaves out the cables of rack r0, leaf-u0-r0 port 61"),
+    "two of one leaf": (lambda: left_out(SMALL, 0, 1), "leaf-u0-r0 port 61, rack r0, leaf-u0-r0 port 62"),
+    "two leaves": (lambda: left_out(SMALL, 0, 5), "leaf-u0-r0 port 61, rack r0, leaf-u0-r1 port 62"),
+    "below a core": (
+        lambda: left_out(tiers(4, 2, 4, 4), -1),
+        "the plan leaves out the cables of rack net, s15 port 16",
+    ),
+    "in a pod": (lambda: left_out(tiers(4, 2, 4, 4), 0), "the plan leaves out the cables of rack r0, l0 port 13"),
+}
 
 
 @real
-def test_links_that_are_idle_because_of_cables_left_out_are_a_note():
+@pytest.mark.parametrize("name", LEFT_OUT)
+def test_the_result_names_the_cables_that_are_left_out(name: str):
+    make, why = LEFT_OUT[name]
+    found = agreed(make())
+    assert texts(found) == ""
+    assert why in "; ".join(found.allowances)
+    assert found.allowances[0] in found.summary
+
+
+@real
+def test_a_cable_that_is_left_out_does_not_excuse_an_engine_that_another_beats():
+    """26 absent uplinks of a real fabric were green at 3.76 times the mean, and dfsssp had 1.72 on the same cables."""
     plan = rails(32, 8, 32, 4)
     out = [link for link in plan.links if (link.b, link.b_port) == ("leaf-u0-r0", 5) or link.ends[1] == ("s1", 3)]
-    found = proved(without(plan, out))
     assert len(out) == 2
-    assert texts(found) == ""
-    assert found.summary.endswith("; 1 link carries nothing)")
+    found = proved(without(plan, out))
+    assert found.engine == "ftree"
+    assert "set opensm_routing_engines: [sssp]" in texts(found, routing_proof.ROUTES)
 
 
 @real
@@ -189,8 +204,7 @@ def test_on_an_irregular_plan_a_root_that_is_dropped_is_red_all_the_same():
     plan = left_out(SMALL, 5)
     files = made(plan)
     root_dropped(files)
-    found = texts(prove(plan, "", files), routing_proof.ROUTES)
-    assert "directed links carry nothing" in found
+    assert "directed links carry nothing" in texts(prove(plan, "", files), routing_proof.ROUTES)
 
 
 RED = {
