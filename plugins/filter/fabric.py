@@ -15,14 +15,14 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, to_json
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_output import SavedError, ToolOutput
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import variable_values
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import running_routes, variable_values
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare import comparison
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core import guid_record
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.places import ordered, worst
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.checked_plan import planned
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.report import fabric_files
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.report.finding_table import table
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate import requested_proofs, running_routes
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate import requested_proofs
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.filter_input import cluster_of
 
 Discoveries = Iterable[Mapping[str, Any]]

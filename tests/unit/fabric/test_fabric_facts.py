@@ -30,7 +30,9 @@ from tests.unit.fabric.messages import check_messages
 from tests.unit.fabric.simulate.simulation import simulated
 
 Run = Callable[..., dict[str, Any]]
-DEFAULTS = {"ports": [{}], "lldp": False, "name": None, "path": None, "normalised": False, "timeout": 9}
+DEFAULTS = {
+    "ports": [{}], "lldp": False, "tables": False, "name": None, "path": None, "normalised": False, "timeout": 9,
+}  # fmt: skip
 SEEN = '{"lldp": {"interface": []}}'
 
 
@@ -74,6 +76,14 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
         return found
 
     return call
+
+
+def test_forwarding_tables_are_read_from_the_same_port(run: Run):
+    tables = "Unicast lids [0x0-0x1] of switch DR path slid 0; dlid 0; 0 guid 0x0000000000000001 (x):\n0x0001 000\n"
+    answers = {"ibnetdiscover -C mlx5_0": (0, told(planes().planes[0]), ""), "dump_fts -n -C mlx5_0": (0, tables, "")}
+    found = run(answers, ports=[{"plane": "rail0", "ca": "mlx5_0"}], tables=True)["discoveries"]
+    assert [(one["name"], one["kind"]) for one in found] == [("rail0", "infiniband"), ("rail0", "tables")]
+    assert found[1]["counts"] == {"tables": 1}
 
 
 def test_one_question_for_each_plane(run: Run):

@@ -50,11 +50,23 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[RequestedProof, float]]:
 def test_without_choices_it_proves_the_files_of_the_plan(ran: list[tuple[RequestedProof, float]], tmp_path: Path):
     found = cluster(tmp_path, learned=False)
     assert act(cluster_file=found.path, slurm_version="24.11") == {
-        "changed": False, "findings": [], "planes": [], "msg": "proved",
+        "changed": False, "findings": [], "planes": [], "msg": "proved", "proved": '{\n  "planes": []\n}\n',
     }  # fmt: skip
     ((request, seconds),) = ran
     assert request == requested_proofs.of_plan(found, "24.11")
     assert (list(request.files), request.tree is not None, seconds) == (["rail0", "rail1"], True, 302)
+
+
+def test_before_guids_are_on_record_the_files_have_the_choices_of_the_role(
+    ran: list[tuple[RequestedProof, float]], tmp_path: Path
+):
+    found = cluster(tmp_path, learned=False)
+    act(cluster_file=found.path, recorded=False, opensm={"routing_engines": ["nue"], "options": {"scatter_ports": 3}})
+    ((request, _seconds),) = ran
+    assert request.tree is not None
+    for files in request.files.values():
+        assert "routing_engine nue\n" in files["opensm.conf"]
+        assert "scatter_ports 3\n" in files["opensm.conf"]
 
 
 def test_with_choices_it_proves_what_the_role_deploys(ran: list[tuple[RequestedProof, float]], tmp_path: Path):
@@ -103,8 +115,11 @@ def test_it_proves_in_check_mode_too_and_fails_with_all_findings(monkeypatch: py
     assert good["msg"].startswith("proved: ftree routes 8 HCAs over 6 switches"), good["msg"]
     assert good["msg"].endswith("; slurmctld takes the topology")
     assert good["planes"] == [
-        {"plane": "", "engine": "ftree", "hcas": 8, "switches": 6, "imbalance": 1.0, "unreachable": 0, "idle": 0}
-    ]
+        {
+            "plane": "", "engine": "ftree", "hcas": 8, "switches": 6, "imbalance": 1.0, "unreachable": 0, "idle": 0,
+            "busiest": 6, "least": 6,
+        }
+    ]  # fmt: skip
     assert act(cluster_file=found.path, opensm={})["planes"] == good["planes"]
     right = requested_proofs.of_plan
 

@@ -21,6 +21,7 @@ CALLS = {
     "fabric_comparison": "([{'name': 'x', 'text': 'x'}])",
     "fabric_directory": "('/srv')",
     "fabric_discovered": "([{'name': 'x', 'text': 'x'}])",
+    "fabric_routes": "([{'name': 'x', 'text': 'x'}])",
     "fabric_simulation_time": "",
     "fabric_sources": "",
 }
@@ -69,14 +70,17 @@ def test_a_cluster_without_a_fabric_has_no_plan(name: str):
     sentences.check(SENTENCES, "a cluster without a fabric", [said.replace(name, "FILTER")])
 
 
-@pytest.mark.parametrize("name", ["fabric_comparison", "fabric_discovered"])
+@pytest.mark.parametrize("name", ["fabric_comparison", "fabric_discovered", "fabric_routes"])
 def test_a_text_without_a_fabric_is_no_fabric_with_everything_missing(name: str):
     nothing = refusal(f"bedplate_cluster_file | bedplate.cluster.{name}([{{'name': 'x', 'text': 'x'}}])")
-    assert [value for value in (f"{name}: x: ", " line 1 ", "'x'", "ibnetdiscover") if value not in nothing] == []
+    assert [one for one in (f"{name}: x: ", " line 1 ", "'x'", "ibnetdiscover") if one not in nothing] == []
     text = refusal(f"bedplate_cluster_file | bedplate.cluster.{name}(['text'])")
     assert text.startswith(f"{name}: 'text' ")
     empty = refusal(f"bedplate_cluster_file | bedplate.cluster.{name}([])")
     assert empty.startswith(f"{name}: ")
+    if name == "fabric_routes":  # it needs two texts of each plane
+        sentences.check(SENTENCES, "no routes", [empty])
+        return
     said = [one.replace(name, "FILTER") for one in (nothing, text, empty)]
     sentences.check(SENTENCES, "texts without a fabric", said)
 

@@ -61,7 +61,7 @@ FABRIC = {
     ),
     "cores": names("Core switches, as names or hostlists."),
     "sharp": Field(
-        "Whether each switch has SHARP's aggregation node on a port of its own, which OpenSM routes like an adapter. By default on for "
+        "Whether each switch has SHARP's aggregation node on an internal port, which OpenSM routes like an adapter. By default on for "
         "Quantum switches: InfiniBand at HDR, NDR and XDR.",
         "bool",
     ),

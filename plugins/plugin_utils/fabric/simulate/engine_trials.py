@@ -73,7 +73,7 @@ def engine_in_effect(log: str) -> str:
 
 
 def trials(plan: Plan, plane: str, manager: SubnetManager, choices: Choices, seconds: float) -> list[Trial]:
-    """Return a trial for each engine and variant, the best first; `choices` has what is not tried, such as lanes of storage."""
+    """Return a trial for each engine and variant, the best first; `choices` has all other options."""
     wanted = [(engine, options) for engine in ENGINES for options in ((), *VARIANTS.get(engine, ()))]
     routes = _Routes(plan, plane, manager, choices, seconds)
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
@@ -135,7 +135,7 @@ class _Routes:
 
 
 def counted_names(plan: Plan, plane: str) -> set[str] | None:
-    """Return the HCAs of a plane whose flows count: those for compute, or None for all where there are none."""
+    """Return the HCAs of a plane whose flows count: the compute ones, or None for all in a plane without compute."""
     found = {hca.name for hca in plan.hcas.values() if hca.plane == plane and hca.purpose == COMPUTE}
     return found or None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What cables make possible: the least that the busiest link can carry, whoever routes, and why links cannot all carry the same.
+"""Limits that cables set: the least load of the busiest link under any routes, and why links cannot all carry the same.
 
 On a regular tree (all leaves alike, an uplink for every HCA or for each two, every cable there) nothing is idle, all links carry the same
 and no shift puts more flows on a link than the oversubscription. On another tree no engine can do that, and `Ideal.irregular` says why.

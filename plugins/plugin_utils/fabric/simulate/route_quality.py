@@ -262,7 +262,7 @@ def limit(tiers: int) -> float:
 
 
 def broken(metrics: Metrics, loop: Sequence[str]) -> list[str]:
-    """Return the problems that no fabric may have: HCAs that are not reached, and the circle of links `loop`, if there is one."""
+    """Return the problems that no fabric may have: HCAs that are not reached, and a circle of links, `loop`."""
     wrong = []
     if metrics.unreachable:
         wrong.append(f"{metrics.unreachable} pairs of HCAs cannot reach each other: {'; '.join(metrics.examples[:3])}")

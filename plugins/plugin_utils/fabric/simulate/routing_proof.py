@@ -255,19 +255,23 @@ class _Run:
             self.questionable = bool(wrong or self.found.allowances)
 
     def _uneven(self, ideal: Ideal, ordered: bool) -> list[str]:
-        """Return where routes of a regular plan are not even; shifts are ftree's promise alone where there are three tiers."""
+        """Return where routes of a regular plan are not even; on three tiers only ftree keeps shifts apart."""
         order = "ca" if ordered else "leaf" if ideal.tiers < 3 else ""
         allowed = math.ceil(self.plan.oversubscription)
         assert self.found.metrics
         return uneven(self.found.metrics, tiers=ideal.tiers, oversubscription=allowed, order=order)
 
     def compare(self, manager: SubnetManager, seconds: float) -> None:
-        """Let all engines route the plan, and report one that is better."""
+        """Let all engines route the plan, and report a better one."""
         self.found.trials = trials(self.plan, self.plane, manager, DEFAULTS, seconds)
         better, metrics = best(self.found.trials), self.found.metrics
         if not better or not metrics or metrics.most <= MARGIN * better.most:
             return
-        idle = f"{len(metrics.idle)} of {metrics.links} directed links carry nothing: {few(metrics.idle)}; " if metrics.idle else ""
+        idle = (
+            f"{len(metrics.idle)} of {metrics.links} directed links carry nothing: {few(metrics.idle)}; "
+            if metrics.idle
+            else ""
+        )
         text = (
             f"the busiest link carries {metrics.most} flows, {metrics.imbalance:.2f} times the mean load: {metrics.busiest}; {idle}"
             f"{better.name} makes it {better.most} flows, {better.imbalance:.2f} times the mean ({', '.join(table(self.found.trials))})"

@@ -21,12 +21,12 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_
     ToolOutput,
 )
 
-from ..compare.identify import identify_nodes
-from ..core.fabric_model import Plan
-from .engine_trials import LANES, MARGIN, counted_names
-from .ideal_routes import Ideal
-from .opensm_dumps import RoutedNode, Subnet, read_tables
-from .route_quality import Metrics, broken, measure
+from .compare.identify import identify_nodes
+from .core.fabric_model import Plan
+from .simulate.engine_trials import LANES, MARGIN, counted_names
+from .simulate.ideal_routes import Ideal
+from .simulate.opensm_dumps import RoutedNode, Subnet, read_tables
+from .simulate.route_quality import Metrics, broken, measure
 
 # The file in `fabric_directory` that playbooks/fabric_check.yml writes: a plane, and what was proved of it.
 PROVED = "proved.json"
@@ -36,7 +36,7 @@ _CHECK = "run playbooks/fabric_check.yml, which writes what the planned files re
 
 @dataclass(frozen=True)
 class RunningRoutes:
-    """What is in force on all planes: findings, and a line for each plane."""
+    """Findings about the routes of all planes, and a line for each plane."""
 
     findings: list[Finding]
     lines: list[str]
@@ -98,7 +98,8 @@ def _judge_plane(
     planned = len(counted or [one for one in plan.hcas.values() if one.plane == plane])
     report.findings.extend(_findings(where, metrics, planned, proved.get(plane), Ideal(plan, plane).bound()))
     there = f"{metrics.hcas} of {planned} HCAs" if metrics.hcas < planned else f"{metrics.hcas} HCAs"
-    report.lines.append(f"{where}: {there}, busiest link {metrics.imbalance:.2f} times the mean ({metrics.busiest})")
+    busiest = f"busiest link {metrics.imbalance:.2f} times the mean ({metrics.busiest})"
+    report.lines.append(f"{where}: {there}, {busiest if metrics.most else 'no link carries anything'}")
 
 
 def _findings(

@@ -16,12 +16,12 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_
     ToolOutput,
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.fabric_model import Plan
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.opensm_dumps import DumpError
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.running_routes import (
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.running_routes import (
     RunningRoutes,
     proved_of,
     running_routes,
 )
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.opensm_dumps import DumpError
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.simulated_fabric import (
     local_conf,
     simulated,
