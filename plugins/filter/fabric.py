@@ -14,7 +14,11 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, to_json
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_output import SavedError, ToolOutput
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_output import (
+    LldpSettings,
+    SavedError,
+    ToolOutput,
+)
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import running_routes, variable_values
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare import comparison
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core import guid_record
@@ -37,7 +41,7 @@ def _filter_error(name: str) -> Iterator[None]:
         raise AnsibleFilterError(f"{name}: {error}") from None
 
 
-def _tool_outputs(discoveries: object) -> list[ToolOutput]:
+def _tool_outputs(discoveries: object, settings: LldpSettings | None = None) -> list[ToolOutput]:
     """Return the texts of what fabric_facts returned."""
     listed = discoveries if isinstance(discoveries, list | tuple) else [discoveries]
     found = []
@@ -46,7 +50,7 @@ def _tool_outputs(discoveries: object) -> list[ToolOutput]:
             raise SavedError(
                 f"{str(one)[:60]!r} is nothing that was discovered; allowed: `discoveries` of what fabric_facts returned"
             )
-        found.append(ToolOutput(str(one.get("name", "")), str(one["text"])))
+        found.append(ToolOutput(str(one.get("name", "")), str(one["text"]), settings or LldpSettings()))
     return found
 
 
@@ -78,14 +82,21 @@ def fabric_sources(path: object) -> list[dict[str, Any]]:
 
 
 def fabric_comparison(
-    path: object, discoveries: Discoveries, directory: str = "", fail_on: str = "error", port_step: int = 1
+    path: object,
+    discoveries: Discoveries,
+    directory: str = "",
+    fail_on: str = "error",
+    port_step: int = 1,
+    port_dialect: str = "",
+    roce_mtu: int = 0,
 ) -> dict[str, Any]:
     """Return the comparison of the plan with what was discovered."""
     cluster = cluster_of(path, "fabric_comparison")
     if fail_on not in comparison.FATAL:
         raise AnsibleFilterError(f"fabric_comparison: fail_on is {fail_on!r}; allowed: {', '.join(comparison.FATAL)}")
     with _filter_error("fabric_comparison"):
-        report = comparison.comparison_report(cluster, _tool_outputs(discoveries), fail_on, int(port_step))
+        outputs = _tool_outputs(discoveries, LldpSettings(port_dialect, int(roce_mtu)))
+        report = comparison.comparison_report(cluster, outputs, fail_on, int(port_step))
     guids = {"path": str(guid_record.path_of(cluster.path)), "content": report.guids}
     return {**asdict(report), "files": fabric_files.entries(report.files, directory), "guids": guids}
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from ..common.finding import Finding
+
 SWITCH, CA, ROUTER = "switch", "ca", "router"
 
 
@@ -40,6 +42,8 @@ class DiscoveredNode:
     port_guids: dict[int, str] = field(default_factory=dict)
     # The output ends in the middle of this node's ports.
     cut: bool = False
+    # Names that the device itself gives to its ports, where the tool has them (LLDP).
+    port_names: dict[int, str] = field(default_factory=dict)
 
     def like(self, other: DiscoveredNode) -> bool:
         """Return whether both describe one node: with -g, ibnetdiscover lists the switches of a chassis twice."""
@@ -65,6 +69,10 @@ class Discovery:
     duplicates: dict[str, int] = field(default_factory=dict)
     # GUID of the node on which the discovery ran, if the output has it.
     origin: str = ""
+    # What the tool's output shows without any plan, such as frames of two sizes at one cable.
+    findings: list[Finding] = field(default_factory=list)
+    # Names of switches whose ports could not be numbered: none of their cables is in `nodes`.
+    unclear: set[str] = field(default_factory=set)
 
     @property
     def switches(self) -> list[DiscoveredNode]:

@@ -20,11 +20,23 @@ class SavedError(ValueError):
 
 
 @dataclass(frozen=True)
+class LldpSettings:
+    """State what LLDP does not report: `dialect` of switches whose port names fit several, `mtu` of RoCE interfaces in bytes.
+
+    "" and 0: not stated.
+    """
+
+    dialect: str = ""
+    mtu: int = 0
+
+
+@dataclass(frozen=True)
 class ToolOutput:
-    """Hold a text and its name: that of a plane, of a file, or (lldpctl) of the host that it ran on."""
+    """Hold a text and its name: that of a plane, of a file, or (lldpctl) of the host that it ran on; and how the site reads LLDP."""
 
     name: str
     text: str
+    settings: LldpSettings = LldpSettings()
 
     @property
     def kind(self) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .compare.comparison import FATAL
+from .compare.port_dialects import dialects
 from .topology.slurm_topology import TopologyError, release
 
 DIRECTORY = "fabric_directory"
@@ -66,6 +67,11 @@ def _number(value: object) -> str:
     return "" if right else f"{value!r} is not a number; allowed: 1 or more"
 
 
+def _dialect(value: object) -> str:
+    known = [row.name for row in dialects()]
+    return "" if str(value) in known else f"{value!r} is not a way to name ports; allowed: {', '.join(known)}"
+
+
 def _pattern(value: object) -> str:
     try:
         re.compile(str(value))
@@ -77,6 +83,7 @@ def _pattern(value: object) -> str:
 _JUDGES: dict[str, Callable[[object], str]] = {
     "fabric_slurm_version": _version,
     "fabric_fail_on": _fail_on,
+    "fabric_port_dialect": _dialect,
     "fabric_port_step": _number,
     "fabric_simulation_timeout": _number,
     "fabric_host_pattern": _pattern,

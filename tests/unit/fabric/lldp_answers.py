@@ -42,6 +42,15 @@ def neighbour(interface: str, name: str, port: str) -> dict[str, Any]:
     }
 
 
+def told_by(interface: str, name: str, port: dict[str, Any], system: str = "") -> dict[str, Any]:
+    """Return a neighbour with its whole `port`, as lldpctl has it, and the system's description."""
+    found = neighbour(interface, name, "")
+    found[interface]["port"] = {"ttl": "120", **port}
+    if system:
+        found[interface]["chassis"][name]["descr"] = system
+    return found
+
+
 def port_of(plan: Plan, end: tuple[str, int]) -> tuple[str, str]:
     name, port = end
     return (name, f"swp{port}") if name in plan.switches else (plan.hcas[name].host, plan.hcas[name].device)

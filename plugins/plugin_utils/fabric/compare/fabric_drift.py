@@ -17,7 +17,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.text impor
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import CA, SWITCH, Discovery
 
 from ..core.fabric_model import Link, Plan
-from ..core.link_rates import Rate, common_lower_rate, is_slower, is_unreadable
+from ..core.link_rates import Rate, common_lower_rate, ethernet_gbits, is_slower, is_unreadable, total_gbits
 from ..core.places import End, counted, describe, ordered, place
 from .cable_faults import FaultClassifier, chains
 from .identify import IdentifiedFabric, identify_nodes
@@ -41,10 +41,21 @@ class Comparison:
 @suspend_collection
 def comparison(plan: Plan, discoveries: Mapping[str, Discovery]) -> Comparison:
     """Return the differences and the correct cables. A plane may be discovered from several nodes, under any names."""
+    plan = _clear_part(plan, {name for discovery in discoveries.values() for name in discovery.unclear})
     seen = identify_nodes(plan, discoveries)
     work = _Comparer(plan, seen)
     work.run()
-    return Comparison(ordered([*seen.findings, *work.found]), work.ok, len(work.cables), seen)
+    told = [finding for discovery in discoveries.values() for finding in discovery.findings]
+    return Comparison(ordered([*seen.findings, *told, *work.found]), work.ok, len(work.cables), seen)
+
+
+def _clear_part(plan: Plan, unclear: set[str]) -> Plan:
+    """Return the plan without the switches whose ports could not be numbered, and without their cables."""
+    if not unclear:
+        return plan
+    links = [link for link in plan.links if link.a not in unclear and link.b not in unclear]
+    switches = {name: switch for name, switch in plan.switches.items() if name not in unclear}
+    return replace(plan, links=links, switches=switches)
 
 
 class _Comparer:
@@ -149,6 +160,8 @@ class _Comparer:
     def _slow(self, slow: Mapping[Link, Rate], links: int) -> set[End]:
         """Report links below the planned speed, and return their lower ends; a speed of nearly all links is not a fault of their cables."""
         usual, wanted = common_lower_rate(slow.values(), links), f"{self.plan.width}{self.plan.speed}"
+        if any(ethernet_gbits(rate) for rate in slow.values()):
+            wanted = f"{total_gbits((self.plan.width, self.plan.speed)):g}G"
         if usual:
             count = sum(rate == usual for rate in slow.values())
             which = f"all {links}" if count == links else f"{count} of {links}"

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Build one discovery from the LLDP neighbours of a RoCE fabric. Only a plan distinguishes switches from hosts.
+"""Build one discovery from the LLDP neighbours of a RoCE fabric.
 
 A host's interface is an HCA `host interface` with one port, as in a plan. For a device that was not queried, the reports of its neighbours
-are mirrored; a queried device that does not report a neighbour that reports it is half-seen to `compare`. LLDP has no active speed, so none
-is compared.
+are mirrored; a queried device that does not report a neighbour that reports it is half-seen to `compare`. Without a plan, a device whose
+ports have the names of a switch's ports is a switch, and its ports have the ranks of their names as numbers.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -22,66 +21,49 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_output import (
     LLDP,
     Answers,
+    LldpSettings,
     SavedError,
     ToolOutput,
 )
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.lldp import LldpError, neighbours
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.lldp import LldpError, reports
 
 from ..core.fabric_model import Plan
-
-_BREAKOUT = re.compile(r"swp(\d+)s(\d+)\Z")
-_LAST = re.compile(r"(\d+)(?:/(\d+))?\Z")
-_FIRST_OF_THREE = re.compile(r"\D*(\d+)/(\d+)/(\d+)\Z")
-_OF_SWITCH = re.compile(r"swp\d|Ethernet\d|etp\d|Eth\d+/")
+from ..core.node_descriptions import natural
+from .lldp_frames import frame_findings
+from .port_dialects import dialects, is_management, is_port_of_switch
+from .port_evidence import PortEvidence, Report
 
 
 def read_discoveries(outputs: Iterable[ToolOutput], plan: Plan | None = None, step: int = 1) -> dict[str, Discovery]:
     """Return name -> discovery, with all of LLDP as one. Raises SavedError with all unusable texts.
 
-    LLDP needs a plan, which distinguishes switches from hosts. `step` is the difference of consecutive port numbers of SONiC.
+    `step` is the difference of consecutive port numbers of SONiC if it is stated, else 1: then it is derived.
     """
     found: dict[str, Discovery] = {}
     answers: Answers = {}
+    settings = LldpSettings()
     wrong = []
     for one in outputs:
         try:
             if one.kind == LLDP:
                 answers.update(one.answers())
+                settings = one.settings
             else:
                 found[one.name if one.name not in found else f"{one.name} {len(found)}"] = one.discovery()
         except SavedError as error:
             wrong.append(str(error))
-    if answers and plan is None:
-        wrong.append(
-            "LLDP does not distinguish switches from hosts, so a plan is needed: a section `fabric` in the cluster file"
-        )
     if not found and not answers and not wrong:
         wrong.append("nothing was discovered: no text was given")
+    if not wrong and answers:
+        found[LLDP] = discovery_of(answers, plan or Plan("", ""), step=step, settings=settings)
+        if plan is None and not found[LLDP].switches:
+            wrong.append(
+                "LLDP names no switch: no neighbour has a port that is named as in the table of docs/fabric.md. Write a section "
+                "`fabric` into the cluster file, which names the switches"
+            )
     if wrong:
         raise SavedError("\n".join(wrong))
-    if answers and plan is not None:
-        found[LLDP] = discovery_of(answers, plan, step=step)
     return found
-
-
-def port_number(name: str, lanes: int = 1, step: int = 1) -> int:
-    """Return the number of a switch's port by its name, 0 without one; `step` is the difference of SONiC's Ethernet0, 4, 8.
-
-    >>> port_number("swp7"), port_number("swp4s1", lanes=2), port_number("Ethernet1/4/2", lanes=2), port_number("Ethernet12", step=4)
-    (7, 8, 8, 4)
-    """
-    if match := _BREAKOUT.match(name):
-        return (int(match[1]) - 1) * lanes + int(match[2]) + 1
-    if match := _FIRST_OF_THREE.match(name):
-        return (int(match[2]) - 1) * lanes + int(match[3])
-    if not (match := _LAST.search(name)):
-        return 0
-    if match[2]:
-        # Module and port (Ethernet1/7), or port and lane (etp4/2).
-        single = lanes == 1 or int(match[1]) == 1
-        return int(match[2]) if single else (int(match[1]) - 1) * lanes + int(match[2])
-    number = int(match[1])
-    return number // step + 1 if step > 1 and name.startswith("Ethernet") else number
 
 
 def discovery_of(
@@ -89,21 +71,30 @@ def discovery_of(
     plan: Plan,
     *,
     step: int = 1,
+    settings: LldpSettings | None = None,
     device: Callable[[str, str], str] = lambda _host, interface: interface,
 ) -> Discovery:
     """Return the discovery from answers: name of the queried device -> its answer.
 
-    A switch of the plan is a switch; any other device is a host if it is in the plan, else unknown. `device` gives the plan's
-    name of an interface (`mlx5_0` of `ens1f0np0`). The caller leaves out interfaces that lead outside the fabric.
+    A switch of the plan is a switch; any other device is a host if it is in the plan, else a switch if its ports are named like one.
+    `device` gives the plan's name of an interface (`mlx5_0` of `ens1f0np0`). The caller leaves out interfaces that lead outside the fabric.
     """
-    reader = _NeighbourReader(plan, step, device)
+    found = Discovery()
+    listed: list[Report] = []
     for name, answer in answers.items():
         try:
-            reader.take(short(name), neighbours(answer))
+            listed.extend(Report(short(name), one, short(one.name) or one.mac) for one in reports(answer))
         except LldpError as error:
-            reader.found.unread.append((0, f"{name}: {error}"))
+            found.unread.append((0, f"{name}: {error}"))
+    stated = settings or LldpSettings()
+    evidence = PortEvidence(plan, listed, step, stated.dialect)
+    reader = _NeighbourReader(plan, found, evidence, listed, device)
+    reader.take({short(name) for name in answers})
     reader.mirror()
-    return reader.found
+    found.findings += evidence.findings
+    found.findings += frame_findings(found, reader.frames, stated.mtu, plan.where)
+    found.unclear |= evidence.unclear
+    return found
 
 
 def short(name: str) -> str:
@@ -112,48 +103,111 @@ def short(name: str) -> str:
 
 
 class _NeighbourReader:
-    def __init__(self, plan: Plan, step: int, device: Callable[[str, str], str]) -> None:
-        self.plan, self.step, self.device = plan, step, device
-        self.found = Discovery()
+    """Reader of all reports. `frames` has the largest frame of a port, by the node's GUID and the port."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        found: Discovery,
+        evidence: PortEvidence,
+        listed: list[Report],
+        device: Callable[[str, str], str],
+    ) -> None:
+        self.plan, self.found, self.evidence, self.listed, self.device = plan, found, evidence, listed, device
         self.queried: set[str] = set()
         self.hosts = {hca.host for hca in plan.hcas.values()}
         self.planned = {*plan.switches, *plan.hcas}
+        self.frames: dict[tuple[str, int], int] = {}
+        self.ranks = self._unplanned_switches()
 
-    def take(self, name: str, seen: Iterable[tuple[str, str, str, str]]) -> None:
-        self.queried.add(name)
-        if name in self.plan.switches:
-            self._node(name, "")
-        for interface, far, far_port, mac in seen:
-            wrong = self._cable(name, interface, short(far) or mac, far_port)
+    def _unplanned_switches(self) -> dict[str, dict[str, int]]:
+        """Return switch that the plan does not have -> name of a port -> its rank; such ports have names and no numbers."""
+        own: dict[str, set[str]] = {}
+        sent: dict[str, set[str]] = {}
+        systems: dict[str, str] = {}
+        for one in self.listed:
+            own.setdefault(one.box, set()).add(one.neighbour.interface)
+            sent.setdefault(one.far, set()).add(one.neighbour.port_name)
+            systems[one.far] = one.neighbour.system
+        found = {}
+        for box in {**own, **sent}:
+            if not box or box in self.hosts or box in self.plan.switches:
+                continue
+            ports = own.get(box) or sent[box]
+            used = [name for name in ports if not is_management(name)]
+            named = is_port_of_switch(used) or any(row.recognised.search(systems.get(box, "")) for row in dialects())
+            if named:
+                every = sorted({*own.get(box, ()), *sent.get(box, ())}, key=natural)
+                found[box] = {name: rank for rank, name in enumerate(every, 1)}
+        return found
+
+    def take(self, queried: set[str]) -> None:
+        self.queried = queried
+        for name in queried & self.plan.switches.keys() - self.evidence.unclear:
+            self._switch(name)
+        for one in self.listed:
+            if {one.box, one.far} & self.evidence.unclear or self._is_outside(one):
+                continue
+            wrong = self._cable(one)
             if wrong:
-                self.found.unread.append((0, f"{name} {interface} to {far or mac} {far_port}: {wrong}"))
+                far = one.neighbour.name or one.neighbour.mac
+                line = f"{one.box} {one.neighbour.interface} to {far} {one.neighbour.port_name}: {wrong}"
+                self.found.unread.append((0, line))
 
-    def _cable(self, name: str, interface: str, far: str, far_port: str) -> str:
+    def _is_outside(self, one: Report) -> bool:
+        """Return whether a report is about a switch's port for people."""
+        near, far = one.neighbour.interface, one.neighbour.port_name
+        return (self._is_switch(one.box) and is_management(near)) or (self._is_switch(one.far) and is_management(far))
+
+    def _is_switch(self, name: str) -> bool:
+        return name in self.plan.switches or name in self.ranks
+
+    def _cable(self, one: Report) -> str:
         """Add a neighbour; return why it cannot be added."""
-        if not far:
+        if not one.far:
             return "no neighbour is named"
-        node, port = self._node(name, interface)
-        other, other_port = self._node(far, far_port)
+        node, port = self._near(one)
+        other, other_port = self._far(one)
         if not port or not other_port:
             return "no number in a port's name"
-        cable = Cable(other.guid, other_port, "", "", other.description, 0, other.kind)
+        if one.neighbour.frame:
+            self.frames[other.guid, other_port] = one.neighbour.frame
+        speed = f"{one.neighbour.gbits:g}G" if one.neighbour.gbits else ""
+        cable = Cable(other.guid, other_port, "", speed, other.description, 0, other.kind)
         known = node.cables.setdefault(port, cable)
-        if known == cable:
+        if (known.guid, known.port) == (cable.guid, cable.port):
             return ""
         # An adapter's firmware may send LLDP besides its host, with a MAC as its name.
-        kept, left = sorted((known, cable), key=lambda one: one.description not in self.planned)
+        kept, left = sorted((known, cable), key=lambda each: each.description not in self.planned)
         node.cables[port] = kept
         return f"the port has two neighbours, {kept.description} was used, not {left.description}; enable only one LLDP agent there"
 
-    def _node(self, name: str, interface: str) -> tuple[DiscoveredNode, int]:
+    def _near(self, one: Report) -> tuple[DiscoveredNode, int]:
+        name, interface = one.box, one.neighbour.interface
+        number = self.evidence.of_own(name, interface) if name in self.plan.switches else 0
+        return self._end(name, interface, number)
+
+    def _far(self, one: Report) -> tuple[DiscoveredNode, int]:
+        if one.far in self.plan.switches:
+            sent = self.evidence.sent_name(one.far, one.neighbour)
+            return self._end(one.far, sent, self.evidence.of_sent(one.far, one.neighbour))
+        return self._end(one.far, one.neighbour.port_name, 0)
+
+    def _end(self, name: str, interface: str, number: int) -> tuple[DiscoveredNode, int]:
         """Return a device and the number of its port; an interface of a host is a separate device."""
-        switch = self.plan.switches.get(name)
-        if switch or (name not in self.hosts and _OF_SWITCH.match(interface) and name not in self.queried):
-            lanes, ports = (switch.lanes, switch.ports) if switch else (1, 0)
-            node = self.found.nodes.setdefault(name, DiscoveredNode(name, SWITCH, ports, name, 0))
-            return node, port_number(interface, lanes, self.step)
+        if self._is_switch(name):
+            number = number or self.ranks.get(name, {}).get(interface, 0)
+            node = self._switch(name)
+            if number:
+                node.port_names[number] = interface
+            return node, number
         description = f"{name} {self.device(name, interface)}"
         return self.found.nodes.setdefault(description, DiscoveredNode(description, CA, 1, description, 0)), 1
+
+    def _switch(self, name: str) -> DiscoveredNode:
+        planned = self.plan.switches.get(name)
+        ports = planned.ports if planned else len(self.ranks.get(name, ()))
+        return self.found.nodes.setdefault(name, DiscoveredNode(name, SWITCH, ports, name, 0))
 
     def mirror(self) -> None:
         """Add to devices that were not queried the other side of their neighbours' reports."""
@@ -161,7 +215,7 @@ class _NeighbourReader:
             for port, cable in list(node.cables.items()):
                 far = self.found.nodes[cable.guid]
                 if self._box(far) not in self.queried and cable.port not in far.cables:
-                    far.cables[cable.port] = Cable(node.guid, port, "", "", node.description, 0, node.kind)
+                    far.cables[cable.port] = Cable(node.guid, port, "", cable.speed, node.description, 0, node.kind)
 
     def _box(self, node: DiscoveredNode) -> str:
         return node.description if node.kind == SWITCH else node.description.partition(" ")[0]

@@ -26,6 +26,7 @@ KINDS = {
     "unknown": "a connected node is not in the plan",
     "half-seen": "only one end reports the cable",
     "slow": "the cable runs below its planned speed or width",
+    "mtu": "ports take smaller frames than the other end, or than the site's RoCE needs",
     "duplicate-guid": "two nodes have one GUID",
     "duplicate-name": "two nodes have one name",
     "replaced": "the node has another GUID than the recorded one",
@@ -33,11 +34,12 @@ KINDS = {
     "isolated": "a switch or a whole host is not reached, with everything behind it",
     "joined": "a cable joins planes that must be separate",
     "partial": "a part of the fabric was not discovered, so it was not compared",
+    "unclear": "the names of a switch's ports give no numbers, so its cables were not compared",
     "unread": "lines of the discovery, or rates of cables, could not be parsed",
 }
 
 # Findings that are listed after all misplaced cables.
-_LAST = ("slow", "unread")
+_LAST = ("slow", "mtu", "unread")
 
 
 def ordered(findings: Iterable[Finding]) -> list[Finding]:

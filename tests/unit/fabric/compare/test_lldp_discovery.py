@@ -11,7 +11,6 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.lldp impor
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.fabric_drift import comparison
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.lldp_discovery import (
     discovery_of,
-    port_number,
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.fabric_model import Plan
 from tests.unit.fabric.lldp_answers import Answers, answers, fabric, neighbour
@@ -103,12 +102,3 @@ def test_of_two_neighbours_at_one_port_the_planned_one_is_taken_and_both_are_tol
     assert text.index("gpu0 ens1f0np0 was used") < text.index("not b8:3f:d2:00:00:01")
     check_messages(f"lldp: two neighbours at one port, the planned one {'first' if order > 0 else 'last'}", [text])
     assert {one.kind for one in comparison(plan, {"": discovery}).findings} == {"unread", "unknown"}
-
-
-@pytest.mark.parametrize(
-    ("name", "lanes", "step", "number"),
-    [("swp17", 1, 1, 17), ("swp9s1", 2, 1, 18), ("Ethernet1/31", 1, 1, 31), ("Ethernet1/31/2", 2, 1, 62),
-     ("Ethernet0", 1, 4, 1), ("Ethernet248", 1, 8, 32), ("etp5", 1, 1, 5), ("Eth1/7", 1, 1, 7), ("mgmt", 1, 1, 0)],
-)  # fmt: skip
-def test_number_of_a_port(name: str, lanes: int, step: int, number: int):
-    assert port_number(name, lanes, step) == number
