@@ -48,6 +48,20 @@ def fabric_cut_short(folder: Path) -> Answers:
     return _discovered(seen)
 
 
+def fabric_routed(folder: Path) -> Answers:
+    """Return the answer of a host that sees the whole fabric, with a way from each switch to each node."""
+    seen = _seen(folder)
+    return _discovered(seen, "".join(_table(seen, node, ways) for node, ways in _ways(seen).items()))
+
+
+def fabric_without_a_way(folder: Path) -> Answers:
+    """Return the answer of a host that sees the whole fabric, where one leaf has an empty forwarding table."""
+    seen, empty = _seen(folder), _node(_seen(folder), "leaf-r1").guid
+    return _discovered(
+        seen, "".join(_table(seen, node, {} if node == empty else ways) for node, ways in _ways(seen).items())
+    )
+
+
 def slurm_files_in_force(folder: Path) -> Answers:
     """Return the answer of controllers that all answer, whose files are as the cluster file says, and where a node could get a job."""
     cluster = _cluster(folder)
@@ -68,9 +82,35 @@ def _node(seen: Discovery, name: str) -> DiscoveredNode:
     return next(one for one in seen.nodes.values() if one.description == name)
 
 
-def _discovered(seen: Discovery) -> Answers:
+def _ways(seen: Discovery) -> dict[str, dict[int, int]]:
+    """Return GUID of a switch -> LID of a node -> the first port of the shortest way to it."""
+    found: dict[str, dict[int, int]] = {switch.guid: {} for switch in seen.switches}
+    for target in seen.nodes.values():
+        reached, edge = {target.guid}, [target.guid]
+        while edge:
+            after = []
+            for guid in edge:
+                for cable in seen.nodes[guid].cables.values():
+                    if cable.guid not in reached and cable.guid in found:
+                        found[cable.guid][target.lid] = cable.port
+                        reached.add(cable.guid)
+                        after.append(cable.guid)
+            edge = after
+    return found
+
+
+def _table(seen: Discovery, guid: str, ways: dict[int, int]) -> str:
+    """Return a forwarding table as dump_fts prints it."""
+    name = seen.nodes[guid].description
+    lines = [f"0x{lid:04x} {port:03} \n" for lid, port in sorted(ways.items())]
+    return f"Unicast lids [0x0-0xff] of switch DR path slid 0; dlid 0; 0 guid 0x{guid} ({name}):\n{''.join(lines)}"
+
+
+def _discovered(seen: Discovery, tables: str = "") -> Answers:
     counts = {"switches": len(seen.nodes), "hcas": 0, "cables": 0, "unread": 0, "troubles": 0}
     found = [{"name": "fabric", "kind": "infiniband", "text": ibnetdiscover_text(seen), "counts": counts}]
+    if tables:
+        found.append({"name": "fabric", "kind": "tables", "text": tables, "counts": {"tables": len(seen.switches)}})
     return [{"module": "fabric_facts", "result": {"changed": False, "msg": "discovered", "discoveries": found}}]
 
 
@@ -81,5 +121,13 @@ def _cluster(folder: Path) -> Cluster:
 
 ANSWERS: dict[str, Callable[[Path], Answers]] = {
     one.__name__: one
-    for one in (opensm_proved, fabric_as_planned, fabric_without_a_cable, fabric_cut_short, slurm_files_in_force)
+    for one in (
+        opensm_proved,
+        fabric_as_planned,
+        fabric_without_a_cable,
+        fabric_cut_short,
+        fabric_routed,
+        fabric_without_a_way,
+        slurm_files_in_force,
+    )
 }
