@@ -29,6 +29,7 @@ StateSaveLocation={directory}/state
 SlurmctldPidFile={directory}/slurmctld.pid
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
+SchedulerParameters=sched_interval=1,bf_interval=1
 ResumeProgram=/bin/true
 SuspendProgram=/bin/true
 SuspendTime=36000
@@ -37,6 +38,8 @@ MailProg=/bin/true
 ProctrackType=proctrack/linuxproc
 """
 _SECONDS = 30.0
+# Reasons that only the scheduler gives: it has looked for nodes. The second is that of Slurm 26.05.
+_LOOKED = ("Resources", "No suitable topology unit found")
 
 
 def placed(suite: str, cases: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
@@ -68,13 +71,16 @@ def _place(files: Mapping[str, str], jobs: Sequence[Sequence[str]]) -> list[str]
 
 def _submit(words: Sequence[str], environment: Mapping[str, str], log: Path) -> str:
     number = _answer(["sbatch", "--parsable", "--output=/dev/null", "--wrap=true", *words], environment, log)
-    until = time.monotonic() + 5
-    nodes = ""
-    # A job that can start has nodes at once, or after the next pass of the scheduler.
-    while not nodes and time.monotonic() < until:
-        nodes = _answer(["squeue", "--noheader", f"--jobs={number}", "--format=%N"], environment, log)
+    until = time.monotonic() + _SECONDS
+    while True:
+        nodes, _bar, reason = _answer(
+            ["squeue", "--noheader", f"--jobs={number}", "--format=%N|%r"], environment, log
+        ).partition("|")
+        if nodes or reason in _LOOKED:
+            return nodes
+        if time.monotonic() > until:
+            raise RuntimeError(f"job {number}: {reason}\n{log.read_text()}")
         time.sleep(0.2)
-    return nodes
 
 
 def _answer(command: Sequence[str], environment: Mapping[str, str], log: Path) -> str:

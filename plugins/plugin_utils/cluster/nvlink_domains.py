@@ -89,7 +89,7 @@ def _wrong_names(floor: Floor, members: dict[str, list[Node]]) -> Iterator[tuple
 
 def _unlike(name: str, nodes: Sequence[Node]) -> Iterator[tuple[str, str]]:
     """Yield racks whose nodes cannot be in the NVLink domain of the nodes before them, with the reason."""
-    for what, of in (("domains of", _size), ("GPUs of model", _model)):
+    for what, of in (("an `nvlink_domain` of", _size), ("GPUs of model", _model)):
         found: dict[str, Node] = {}
         for node in nodes:
             found.setdefault(of(node), node)
@@ -104,7 +104,7 @@ def _unlike(name: str, nodes: Sequence[Node]) -> Iterator[tuple[str, str]]:
 
 
 def _size(node: Node) -> str:
-    return f"{node.nvlink_domain} nodes"
+    return str(node.nvlink_domain)
 
 
 def _model(node: Node) -> str:

@@ -103,7 +103,7 @@ def _unlike(domains: Sequence[Domain], blocks: Topology, version: str) -> Iterat
         if not one.lacking:
             continue
         text = f"NVLink domain {one.name} ({fold(one.hosts)}) has {len(one.hosts)} nodes instead of {len(one.hosts) + one.lacking}"
-        where = f"rack {one.rack}"
+        where = f"racks {fold(one.racks)}" if one.racks else f"rack {one.rack}"
         whole = "when it is whole, remove its `nvlink_domain`"
         if one.name not in blocks.left_out:
             yield Finding("topology", where, "", text, whole, NOTICE)

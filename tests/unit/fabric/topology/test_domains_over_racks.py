@@ -104,7 +104,7 @@ WRONG = {
     ),
     "no name": (
         "racks.n[1-2].nvlink_domain_name",
-        [(ALL_RACKS, '  n[1-2]: {leaf: su1, nodes: "n[01-18]", profile: gb200, nvlink_domain_name: "a b"}\n')],
+        [(ALL_RACKS, '  n[1-2]: {leaf: su1, nodes: "n[01-18]", profile: gb200, nvlink_domain_name: "a/b"}\n')],
     ),
     "without nodes": ("racks.s1", [("hosts:\n", "  s1: {nvlink_domain_name: d1}\nhosts:\n")]),
 }

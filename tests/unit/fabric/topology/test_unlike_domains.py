@@ -78,7 +78,7 @@ def test_sizes_are_of_the_whole_domains_though_most_are_short(tmp_path: Path):
     cluster = make_site(tmp_path, (ALL_RACKS, racks))
     assert [one.lacking for one in domains_of(cluster)] == [0, 1, 1]
     assert "BlockSizes=18\n" in artefacts(cluster, "24.11")["slurm/topology.conf"]
-    assert "BlockSizes=18,36\n" in artefacts(cluster, "25.05")["slurm/topology.conf"]
+    assert "BlockSizes=18\n" in artefacts(cluster, "25.05")["slurm/topology.conf"]
 
 
 def test_what_most_racks_state_is_whole_where_the_profile_states_nothing(tmp_path: Path):
@@ -91,10 +91,10 @@ def test_what_most_racks_state_is_whole_where_the_profile_states_nothing(tmp_pat
 def test_whole_domains_of_two_sizes_stay_and_jobs_that_may_be_spread_are_named(tmp_path: Path):
     small = (
         "  cpu:",
-        "  small: {gpus: {model: gb200, count: 4}, sockets: 2, cores_per_socket: 72, memory_mib: 880000, nvlink_domain: 9,\n"
+        "  small: {gpus: {model: gb300, count: 4}, sockets: 2, cores_per_socket: 72, memory_mib: 880000, nvlink_domain: 9,\n"
         "          nics: {name: mlx5_0, rail: 0}}\n  cpu:",
     )
-    cluster = make_site(tmp_path, small, (ALL_RACKS, WHOLE + '  m1: {leaf: su1, nodes: "n[55-63]", profile: small}\n'.replace("m1", "n4")))
+    cluster = make_site(tmp_path, small, (ALL_RACKS, f'{WHOLE}  n4: {{leaf: su1, nodes: "n[55-63]", profile: small}}\n'))
     assert "BlockSizes=9,18,36\n" in artefacts(cluster, "24.11")["slurm/topology.conf"]
     (warning,) = findings(cluster, "24.11")
     assert warning.severity == "warning"
