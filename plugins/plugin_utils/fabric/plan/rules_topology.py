@@ -105,7 +105,7 @@ def _domain(domain: Domain, racks: Mapping[str, str]) -> Iterator[str]:
         if racks.get(host, own[0]) not in own:
             elsewhere.setdefault(racks[host], []).append(host)
     for rack, hosts in elsewhere.items():
-        yield f"{few(hosts)} in rack {rack}: NVLink does not leave a rack, unless `nvlink_domain_name` says so"
+        yield f"{few(hosts)} in rack {rack}: NVLink does not leave a rack"
 
 
 def block_order(view: View) -> Iterator[PlanProblem]:
