@@ -43,7 +43,10 @@ _LOOKED = ("Resources", "No suitable topology unit found")
 
 
 def placed(suite: str, cases: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Return the nodes of each job, as a hostlist, "" if it waits: case -> `files` (slurm.conf is added to CONF) and `jobs`, sbatch options."""
+    """Return the nodes of each job of a case, as a hostlist, "" if it waits.
+
+    A case has `files`, whose slurm.conf is added to CONF, and `jobs`, the options of sbatch of each.
+    """
     done = slurm_releases.inside(suite, "/mnt/tests/kit/slurm_placement.py", stdin=json.dumps(cases))
     assert done.returncode == 0, done.stderr
     found: dict[str, list[str]] = json.loads(done.stdout)

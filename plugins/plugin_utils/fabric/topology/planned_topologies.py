@@ -91,13 +91,14 @@ def _mixed(cluster: Cluster) -> Iterator[Finding]:
         of_domains = [node for node in partition.nodes if node in inside]
         others = [node for node in partition.nodes if node not in inside]
         if of_domains and others and "topology" not in {option.lower() for option in partition.options}:
-            text = f"{fold(of_domains)} are in NVLink domains, {fold(others)} are not: it gets the tree, and Slurm may spread a job of it over domains"
+            text = f"{fold(of_domains)} are in NVLink domains, {fold(others)} are not: it gets the tree"
+            text += ", and Slurm may spread a job of it over domains"
             remedy = "make a partition of the nodes in NVLink domains alone"
             yield Finding("topology", f"partition {name}", "", text, remedy, WARNING)
 
 
 def _unlike(domains: Sequence[Domain], blocks: Topology, version: str) -> Iterator[Finding]:
-    """Yield what follows from NVLink domains whose number of nodes is not the first of BlockSizes."""
+    """Yield the findings of NVLink domains whose number of nodes is not the first of BlockSizes."""
     size = blocks.sizes[0]
     for one in domains:
         if not one.lacking:
@@ -113,8 +114,8 @@ def _unlike(domains: Sequence[Domain], blocks: Topology, version: str) -> Iterat
             "topology",
             where,
             "",
-            f"{text}. Slurm {version} does not start with a block below the {size} of BlockSizes, so these nodes are in no block: a job gets "
-            f"only nodes of blocks, or, where none of them is free, only nodes of this domain{several}",
+            f"{text}. Slurm {version} does not start with a block below the {size} of BlockSizes, so these nodes are in no block: a job "
+            f"gets only nodes of blocks, or, when all of them are in use, only nodes of this domain{several}",
             f"make a partition of {fold(one.hosts)} alone, or take Slurm {SEVERAL[0]}.{SEVERAL[1]:02} or newer; {whole}",
             WARNING,
         )

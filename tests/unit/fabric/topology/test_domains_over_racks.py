@@ -93,7 +93,10 @@ WRONG = {
         "racks.n3.nvlink_domain_name",
         [racks(rack(1, 1, 9, D1), rack(2, 10, 18, D2), rack(3, 19, 27, D1), rack(4, 28, 36, D2))],
     ),
-    "name of a rack": ("racks.n2.nvlink_domain_name", [racks(rack(1, 1, 18), rack(2, 19, 36, ", nvlink_domain_name: n1"))]),
+    "name of a rack": (
+        "racks.n2.nvlink_domain_name",
+        [racks(rack(1, 1, 18), rack(2, 19, 36, ", nvlink_domain_name: n1"))],
+    ),
     "no domain": (
         "racks.c.nvlink_domain_name",
         [racks(rack(1, 1, 18), 'c: {leaf: su1, nodes: "cpu[1-2]", profile: cpu, nvlink_domain_name: d1}')],
@@ -124,6 +127,9 @@ def test_mistakes_are_at_their_lines(tmp_path: Path, case: str):
 
 def test_two_domains_of_one_name_are_refused(tmp_path: Path):
     """Racks n1 with two domains, and a rack n1-1: the plan would have two blocks of one name."""
-    edits = ("nvlink_domain: 18", "nvlink_domain: 9"), racks(rack(1, 1, 18), 'n1-1: {leaf: su1, nodes: "n[19-27]", profile: gb200}')
+    edits = (
+        ("nvlink_domain: 18", "nvlink_domain: 9"),
+        racks(rack(1, 1, 18), 'n1-1: {leaf: su1, nodes: "n[19-27]", profile: gb200}'),
+    )
     with pytest.raises(PlanError, match="is the name of 2 NVLink domains"):
         artefacts(make_site(tmp_path, *edits))

@@ -30,7 +30,9 @@ def told(slurm_conf: str) -> dict[str, str]:
     """Return the topology of each partition of a slurm.conf."""
     lines = [line.split() for line in slurm_conf.splitlines() if line.startswith("PartitionName=")]
     return {
-        line[0].partition("=")[2]: next((word.partition("=")[2] for word in line if word.lower().startswith("topology=")), "")
+        line[0].partition("=")[2]: next(
+            (word.partition("=")[2] for word in line if word.lower().startswith("topology=")), ""
+        )
         for line in lines
     }
 
@@ -40,7 +42,11 @@ def test_each_partition_has_the_topology_of_its_nodes(tmp_path: Path, version: s
     files = render.slurm_files(site(tmp_path, version, MIXED, PARTITIONS))
     assert told(files["slurm.conf"]) == {"train": "tree", "nvl": "block", "cpu": "tree", "own": "block"}
     first, second = yaml.safe_load(files["topology.yaml"])
-    assert (first["topology"], first["cluster_default"], sorted(first)) == ("tree", True, ["cluster_default", "topology", "tree"])
+    assert (first["topology"], first["cluster_default"], sorted(first)) == (
+        "tree",
+        True,
+        ["cluster_default", "topology", "tree"],
+    )
     assert (second["topology"], second["cluster_default"]) == ("block", False)
     assert [(one["block"], one["nodes"]) for one in second["block"]["blocks"]] == BLOCKS
     assert "SwitchName=su1-r0 Nodes=cpu[1-2],n[01-72]\n" in files["topology.conf"]
@@ -48,16 +54,21 @@ def test_each_partition_has_the_topology_of_its_nodes(tmp_path: Path, version: s
 
 def test_a_partition_with_both_kinds_is_named(tmp_path: Path):
     cluster = site(tmp_path, "25.05", MIXED, PARTITIONS)
-    found = [one for one in topologies(cluster, plan_of(cluster), "25.05").findings if one.where.startswith("partition")]
+    found = [
+        one for one in topologies(cluster, plan_of(cluster), "25.05").findings if one.where.startswith("partition")
+    ]
     # `own` states its topology itself.
     assert [(one.where, one.severity) for one in found] == [("partition train", "warning")]
     check_messages("blocks: a partition with nodes in NVLink domains and others", found)
 
 
 @pytest.mark.parametrize(
-    ("version", "edits"), [("25.05", ()), ("24.11", (MIXED,)), ("24.11", ()), ("25.05", (MIXED, ("nvlink_domain: 18,\n", "\n")))]
+    ("version", "edits"),
+    [("25.05", ()), ("24.11", (MIXED,)), ("24.11", ()), ("25.05", (MIXED, ("nvlink_domain: 18,\n", "\n")))],
 )
-def test_where_all_have_one_topology_no_partition_names_it(tmp_path: Path, version: str, edits: tuple[tuple[str, str], ...]):
+def test_where_all_have_one_topology_no_partition_names_it(
+    tmp_path: Path, version: str, edits: tuple[tuple[str, str], ...]
+):
     cluster = site(tmp_path, version, *edits)
     files = render.slurm_files(cluster)
     assert "topology.yaml" not in files

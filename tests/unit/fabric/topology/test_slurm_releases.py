@@ -78,7 +78,10 @@ def deployed(version: str) -> dict[str, str]:
     """Return the files of a controller of a cluster with nodes in NVLink domains and others."""
     with tempfile.TemporaryDirectory() as directory:
         stated = ("fabric:", f'slurm: {{version: "{version}"}}\nfabric:')
-        partitions = ("  train: {nodes: all}\n", "  train: {nodes: all}\n  nvl: {nodes: 'profile:gb200', default: true}\n")
+        partitions = (
+            "  train: {nodes: all}\n",
+            "  train: {nodes: all}\n  nvl: {nodes: 'profile:gb200', default: true}\n",
+        )
         return slurm_files(make_site(Path(directory), MIXED, stated, partitions))
 
 

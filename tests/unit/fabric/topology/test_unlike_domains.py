@@ -94,7 +94,9 @@ def test_whole_domains_of_two_sizes_stay_and_jobs_that_may_be_spread_are_named(t
         "  small: {gpus: {model: gb300, count: 4}, sockets: 2, cores_per_socket: 72, memory_mib: 880000, nvlink_domain: 9,\n"
         "          nics: {name: mlx5_0, rail: 0}}\n  cpu:",
     )
-    cluster = make_site(tmp_path, small, (ALL_RACKS, f'{WHOLE}  n4: {{leaf: su1, nodes: "n[55-63]", profile: small}}\n'))
+    cluster = make_site(
+        tmp_path, small, (ALL_RACKS, f'{WHOLE}  n4: {{leaf: su1, nodes: "n[55-63]", profile: small}}\n')
+    )
     assert "BlockSizes=9,18,36\n" in artefacts(cluster, "24.11")["slurm/topology.conf"]
     (warning,) = findings(cluster, "24.11")
     assert warning.severity == "warning"
