@@ -48,7 +48,10 @@ def domain_of(cluster: Cluster, node: Node) -> tuple[Node, ...]:
     size = node.nvlink_domain
     if not size:
         return (node,)
-    members = cluster.nodes_by_domain[node.rack.domain, size]
+    # Each host of a run asks, in a process of its own: the nodes by rack are known there, and no other list of all nodes is.
+    name = node.rack.nvlink_domain_name
+    racks = [rack for rack in cluster.racks.values() if rack.nvlink_domain_name == name] if name else [node.rack]
+    members = [one for rack in racks for one in cluster.nodes_by_rack.get(rack.name, ()) if one.nvlink_domain == size]
     return next(domain for domain in split(members, size) if any(one is node for one in domain))
 
 
