@@ -18,6 +18,8 @@ from ..snapshots.snapshot_lock import ChosenSnapshot, SnapshotLock
 
 # The release of Slurm from which on topology/block is as it is written here.
 BLOCKS = "24.05"
+# The release from which on Slurm has several topologies, and a partition one of them.
+SEVERAL_TOPOLOGIES = "25.05"
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +251,13 @@ class Rack:
     leaf: str
     pod: str | None = None
     nvlink_domain: int | None = None
+    # Racks with one name here are one NVLink domain; None where a domain does not leave the rack.
+    nvlink_domain_name: str | None = None
+
+    @property
+    def domain(self) -> str:
+        """Return the name of its NVLink domain, or the start of the names of its domains: by default the rack's."""
+        return self.nvlink_domain_name or self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,6 +445,15 @@ class Cluster:
         return found
 
     @cached_property
+    def nodes_by_domain(self) -> dict[tuple[str, int], list[Node]]:
+        """Return the nodes of NVLink domains, in file order, by what their racks call the domain and by its planned number of nodes."""
+        found: dict[tuple[str, int], list[Node]] = {}
+        for node in self.nodes:
+            if size := node.nvlink_domain:
+                found.setdefault((node.rack.domain, size), []).append(node)
+        return found
+
+    @cached_property
     def has_domains(self) -> bool:
         """Return whether an NVLink domain has several nodes."""
         of_profile = any(profile.nvlink_domain for profile in self.profiles.values())
@@ -447,6 +465,12 @@ class Cluster:
         """Return whether Slurm gets NVLink domains as blocks, and no tree: it supports them, and no node is outside."""
         takes = self.fabric is not None and self.slurm.version >= BLOCKS and self.has_domains
         return takes and all(node.nvlink_domain for node in self.nodes)
+
+    @cached_property
+    def has_tree_and_blocks(self) -> bool:
+        """Return whether Slurm gets a tree and blocks, and each partition one of them: some nodes are in NVLink domains, some are not."""
+        several = self.fabric is not None and self.slurm.version >= SEVERAL_TOPOLOGIES
+        return several and self.has_domains and not self.has_blocks
 
     @cached_property
     def client_hosts(self) -> tuple[str, ...]:

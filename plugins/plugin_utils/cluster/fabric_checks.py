@@ -9,6 +9,7 @@ from typing import Any
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
 
 from .cluster_model import Fabric, Partition, Profile, Tenant
+from .nvlink_domains import check_names
 from .rack_layout import Floor, hostlist, more
 from .schema.cluster_file import SWITCH
 from .schema.fields import Mistakes, Path, allowed
@@ -87,6 +88,7 @@ def _check_domains(profiles: Mapping[str, Profile], floor: Floor, kind: str | No
         if node.nvlink_domain and not node.profile.nvlink_domain:
             path = (*floor.owner[node.name][:2], "nvlink_domain")
             stated.setdefault(path, []).append(node.profile)
+    check_names(floor, mistakes)
     for path, members in stated.items():
         if kind is None:
             mistakes.add(path, "Slurm gets NVLink domains in its topology, and that needs a `fabric`. Add one.")

@@ -16,7 +16,7 @@ from .schema.cluster_file import NODE, RACK, SWITCH
 from .schema.fields import Field, Mistakes, Path, allowed, dotted
 
 # What a rack says of its nodes; without any, it is there for the hosts that stand in it.
-_OF_NODES = ("profile", "leaf", "nvlink_domain", "address", "bmc_address", "exceptions")
+_OF_NODES = ("profile", "leaf", "nvlink_domain", "nvlink_domain_name", "address", "bmc_address", "exceptions")
 _Exceptions = Mapping[str, Mapping[str, Any]]
 
 
@@ -146,13 +146,15 @@ class Floor:
             self.mistakes.add(
                 path, f"'nodes' is missing: a rack without nodes has no {stated[0]!r}, only a row and a column."
             )
-        leaves = self._leaves(data["leaf"], names, path)
+        leaves = self._shared(data["leaf"], names, (*path, "leaf"), SWITCH) or [f"leaf-{name}" for name in names]
+        domains = self._shared(data["nvlink_domain_name"], names, (*path, "nvlink_domain_name"), RACK)
         racks = []
         for index, name in enumerate(names):
             if name in self.racks:
                 self.mistakes.add(path, f"rack {name} is described already. A rack has one entry.")
             column = None if data["column"] is None else data["column"] + index
-            racks.append(Rack(name, data["row"], column, leaves[index], data["pod"], data["nvlink_domain"]))
+            place = (data["row"], column, leaves[index], data["pod"])
+            racks.append(Rack(name, *place, data["nvlink_domain"], domains[index] if domains else None))
             self.racks[name] = racks[-1]
         for number, entry in enumerate(data["nodes"]):
             if entry:
@@ -167,15 +169,17 @@ class Floor:
                 hint = did_you_mean(names[0], list(known))
                 self.mistakes.add(where, f"{names[0]!r}{more(names)}: not a node of this rack.{hint}")
 
-    def _leaves(self, text: str | None, racks: list[str], path: Path) -> list[str]:
+    def _shared(self, text: str | None, racks: list[str], path: Path, rule: Field) -> list[str]:
+        """Return the name for each rack of an entry: leaves or NVLink domains, over which the racks are split evenly; [] without any."""
         if text is None:
-            return [f"leaf-{name}" for name in racks]
-        names = hostlist(text, (*path, "leaf"), self.mistakes, SWITCH) or ["leaf"]
+            return []
+        what = "leaves" if path[-1] == "leaf" else "NVLink domains"
+        names = hostlist(text, path, self.mistakes, rule) or [str(path[-1])]
         each, rest = divmod(len(racks), len(names))
         if rest or (racks and not each):
             self.mistakes.add(
-                (*path, "leaf"),
-                f"{text!r} are {len(names)} leaves for {len(racks)} racks. Allowed: one for all, one for each, or as many as "
+                path,
+                f"{text!r} are {len(names)} {what} for {len(racks)} racks. Allowed: one for all, one for each, or as many as "
                 "split them evenly.",
             )
             return names[:1] * len(racks)

@@ -7,7 +7,7 @@ Where all nodes are in NVLink domains, these are its blocks.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand, fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf.conf_reader import parse
@@ -15,9 +15,9 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf.conf_r
 from ..cluster import Cluster
 from ..fabric.plan.cluster_plan import plan_of
 from ..fabric.topology import slurm_topology
-from ..fabric.topology.planned_topologies import topologies
+from ..fabric.topology.planned_topologies import partition_topologies, topologies
 from ..fabric.topology.slurm_topology import SlurmSwitch, Topology
-from .tables.conf_text import line_of
+from .tables.conf_text import HEADER, file_of, line_of
 
 _HEAD = re.compile(r"# slurm\.conf: (Topology(?:Plugin|Param))=(\S+)", re.IGNORECASE)
 
@@ -45,7 +45,13 @@ def topology_of(cluster: Cluster) -> Topology:
         return Topology()
     if not _has_nics(cluster):
         return _of_racks(cluster, cluster.fabric.top)
-    return topologies(cluster, plan_of(cluster), cluster.slurm.version, several=False).first
+    return next(iter(_named(cluster).values()))
+
+
+def _named(cluster: Cluster) -> Mapping[str, Topology]:
+    """Return the topologies of a fabric with NICs by name, the first for partitions that name none."""
+    both = cluster.has_tree_and_blocks
+    return topologies(cluster, plan_of(cluster), cluster.slurm.version, several=both).named
 
 
 def _has_nics(cluster: Cluster) -> bool:
@@ -62,12 +68,45 @@ def _of_racks(cluster: Cluster, top: str) -> Topology:
     return Topology([*leaves, SlurmSwitch(top, 1, (), tuple(members), every, (top,))])
 
 
+def of_partitions(cluster: Cluster, own: str = "") -> dict[str, str]:
+    """Return partition -> name of its topology; {} where all have the same. `own` is as for `options`."""
+    return partition_topologies(cluster) if cluster.has_tree_and_blocks and not own else {}
+
+
+def files(cluster: Cluster, own: str = "") -> dict[str, str]:
+    """Return topology.conf, and topology.yaml where partitions have several topologies. `own` is as for `options`.
+
+    Slurm reads topology.yaml first. Raises TopologyError if this Slurm does not support the topology.
+    """
+    if own:
+        return {"topology.conf": file_of({}, own.splitlines())}
+    version = cluster.slurm.version
+    if not cluster.has_tree_and_blocks:
+        return {"topology.conf": file_of({}, lines(cluster))}
+    named = _named(cluster)
+    first = next(iter(named.values()))
+    return {
+        "topology.conf": file_of({}, slurm_topology.conf(first, version).splitlines()),
+        "topology.yaml": HEADER + slurm_topology.yaml(named, version),
+    }
+
+
+def reported(cluster: Cluster, own: str = "") -> dict[str, dict[str, dict[str, str]]]:
+    """Return topology -> switches as `switches` returns them, for topologies beside that of partitions that name none."""
+    if own or not cluster.has_tree_and_blocks:
+        return {}
+    return {name: _reported(one) for name, one in list(_named(cluster).items())[1:]}
+
+
 def switches(cluster: Cluster, own: str = "") -> dict[str, dict[str, str]]:
     """Return switch -> level, folded nodes (all below) and folded switches directly below, as Slurm reports them.
 
     A block is on the level `block`. `own` is as for `options`.
     """
-    topology = _read(own, [node.name for node in cluster.nodes]) if own else topology_of(cluster)
+    return _reported(_read(own, [node.name for node in cluster.nodes]) if own else topology_of(cluster))
+
+
+def _reported(topology: Topology) -> dict[str, dict[str, str]]:
     shown = slurm_topology.shown(topology).items()
     blocks = {name: ("block", fold(nodes), "") for name, nodes in topology.blocks.items()}
     return {

@@ -11,7 +11,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist i
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf.conf_reader import parse
 
 from ..cluster import Cluster
-from . import record_lines
+from . import cluster_topology, record_lines
 
 Row = dict[str, str | None]
 _RECORDS = ("NodeName", "NodeSet", "PartitionName", "SlurmctldHost", "DownNodes")
@@ -30,10 +30,11 @@ def options(slurm_conf: str) -> dict[str, str]:
     return {name: value for pairs in lines for name, value in pairs.items()}
 
 
-def partitions(cluster: Cluster) -> dict[str, list[Row]]:
-    """Return partition -> rows of the table that compare, each with the value `want`."""
+def partitions(cluster: Cluster, topology: str = "") -> dict[str, list[Row]]:
+    """Return partition -> rows of the table that compare, each with the value `want`; `topology` replaces the plan's."""
     found = {}
-    for pairs in parse("\n".join(record_lines.partition_lines(cluster))).records("PartitionName"):
+    lines = record_lines.partition_lines(cluster, cluster_topology.of_partitions(cluster, topology))
+    for pairs in parse("\n".join(lines)).records("PartitionName"):
         stated = {name.lower(): value for name, value in pairs.items()}
         wanted = [{**row, "want": stated.get(str(row["option"]).lower(), row["default"])} for row in rows()]
         if "priority" in stated:  # the older name sets both

@@ -176,8 +176,8 @@ def _partition_value(cluster: Cluster, partition: Partition) -> str:
     return ",".join([*dict.fromkeys(_nodesets(cluster, partition)), *hostlists])
 
 
-def partition_lines(cluster: Cluster) -> list[str]:
-    """Return the PartitionName lines, in file order."""
+def partition_lines(cluster: Cluster, topologies: Mapping[str, str] | None = None) -> list[str]:
+    """Return the PartitionName lines, in file order; `topologies` has the name of a partition's topology where Slurm has several."""
     lines = []
     for partition in cluster.partitions.values():
         pairs: dict[str, object] = {
@@ -186,6 +186,8 @@ def partition_lines(cluster: Cluster) -> list[str]:
             "Default": partition.default,
             "MaxTime": partition.max_time or "UNLIMITED",
         }
+        if topology := (topologies or {}).get(partition.name):
+            pairs["Topology"] = topology
         lines.append(line_of(merge(pairs, partition.options)))
     return lines
 

@@ -98,7 +98,7 @@ def slurm_files(
         *_controller_lines(cluster),
         *record_lines.node_lines(cluster, kept),
         *record_lines.nodeset_lines(cluster),
-        *record_lines.partition_lines(cluster),
+        *record_lines.partition_lines(cluster, cluster_topology.of_partitions(cluster, topology_conf)),
         *slurm_extra,
     ]
     beside = scripts.beside(cluster)
@@ -106,7 +106,7 @@ def slurm_files(
         "slurm.conf": file_of(slurm_options(cluster, slurm_extra, topology_conf), lines),
         "gres.conf": file_of({}, [*record_lines.gres_lines(cluster, kept), *gres_extra]),
         "cgroup.conf": file_of(merge(defaults("cgroup"), cluster.slurm.cgroup)),
-        "topology.conf": file_of({}, topology_conf.splitlines() or cluster_topology.lines(cluster)),
+        **cluster_topology.files(cluster, topology_conf),
         **beside,
         # Debian's own plugstack.conf has an include with a glob, which a configless Slurm cannot serve.
         "plugstack.conf": HEADER + beside.get("plugstack.conf", ""),
@@ -243,12 +243,14 @@ def expected(cluster: Cluster, topology_conf: str = "", kept: Iterable[Mapping[s
 
     `kept` are groups of nodes that an earlier run left with other hardware, for their jobs.
     """
+    several = cluster_topology.reported(cluster, topology_conf)
     return {
         "version": cluster.slurm.version,
         "node_count": len(cluster.nodes),
         "nodes": record_lines.expected_nodes(cluster, kept),
         "partitions": record_lines.expected_partitions(cluster),
         "topology": cluster_topology.switches(cluster, topology_conf),
+        **({"topologies": several} if several else {}),
     }
 
 

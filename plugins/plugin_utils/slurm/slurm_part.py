@@ -15,7 +15,7 @@ from . import backup_part, controller_files, render, scripts, slurm_packages
 from .tables.packagings import PARTS, packaging
 
 _RECONFIGURE = "/usr/local/lib/bedplate/slurm/reconfigure"
-CLIENT_FILES = ("slurm.conf", "topology.conf", "plugstack.conf", "cli_filter.lua")
+CLIENT_FILES = ("slurm.conf", "topology.conf", "topology.yaml", "plugstack.conf", "cli_filter.lua")
 """Files that Slurm's commands read on a client without sackd."""
 TURN_MANIFESTS = ("turn_munge_key", "turn_munge_encodes", "turn_jwt_key")
 """Manifests of the files that playbooks/turn_keys.yml stages."""

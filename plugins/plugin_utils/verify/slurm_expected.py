@@ -114,7 +114,7 @@ def _parts(
             "slurm": {
                 **controller_files.expected(cluster, topology, kept),
                 "options": live_expectations.options(files["slurm.conf"]),
-                "partition_options": live_expectations.partitions(cluster),
+                "partition_options": live_expectations.partitions(cluster, topology),
                 "features": live_expectations.features(cluster),
                 "wait": WAIT,
             },

@@ -58,8 +58,10 @@ def _may_pass(one: Finding) -> bool:
 
 
 def _once(expected: Mapping[str, Any], ask: Ask) -> Iterable[Finding]:
-    outcomes = ask(_QUESTIONS)
-    for question, outcome in zip(_QUESTIONS, outcomes):
+    # Topologies of single partitions, beside that of all others.
+    questions = [*_QUESTIONS, *(("scontrol", "show", "topology", name) for name in expected.get("topologies", ()))]
+    outcomes = ask(questions)
+    for question, outcome in zip(questions, outcomes):
         if outcome.code != 0 and (question[-1] != "topology" or expected["topology"]):
             remedy = "`systemctl status slurmctld munge` and `journalctl -u slurmctld` on the controllers"
             text = f"{' '.join(question[:3])}: {outcome.error_line}"
@@ -68,9 +70,9 @@ def _once(expected: Mapping[str, Any], ask: Ask) -> Iterable[Finding]:
 
 
 def compare(
-    expected: Mapping[str, Any], config: str, sinfo: str, partitions: str, nodes: str, topology: str
+    expected: Mapping[str, Any], config: str, sinfo: str, partitions: str, nodes: str, topology: str, *others: str
 ) -> Iterator[Finding]:
-    """Compare the answers to all queries."""
+    """Compare the answers to all queries; `others` are those about the topologies of single partitions."""
     options = state.parse_config(config)
     yield from state.compare_config(expected["version"], options)
     yield from live_options.compare_options(expected["options"], options)
@@ -84,6 +86,8 @@ def compare(
     yield from live_options.compare_partitions(expected["partition_options"], records)
     if expected["topology"]:
         yield from state.compare_maps("switch", expected["topology"], state.parse_topology(topology))
+    for wanted, text in zip(expected.get("topologies", {}).values(), others):
+        yield from state.compare_maps("switch", wanted, state.parse_topology(text))
 
 
 def _records(text: str, key: str) -> dict[str, dict[str, str]]:

@@ -124,7 +124,8 @@ _PROFILE = {
     "numa": Field("NUMA nodes, in order.", "list", item=Field("a NUMA node", "section", fields=_NUMA)),
     "nics": Field("NICs of the fabric.", "list", item=Field("a NIC", "section", fields=_NIC)),
     "nvlink_domain": Field(
-        "Nodes that one NVLink fabric joins: 18 on a GB200 NVL72. A rack has one such domain, or several of this size.",
+        "Nodes that one NVLink fabric joins: 18 on a GB200 NVL72. A rack has one such domain, or several of this size; a domain over "
+        "several racks needs their `nvlink_domain_name`.",
         "int",
         minimum=2,
         maximum=1024,
@@ -161,6 +162,10 @@ _RACK = {
     "profile": Field("Profile of its nodes."),
     "nvlink_domain": Field(
         "Nodes of its NVLink domain, where it has fewer or more than the profile says.", "int", minimum=2, maximum=1024
+    ),
+    "nvlink_domain_name": Field(
+        "Name of its NVLink domain. Consecutive racks with one name are one domain, or several of the size in `nvlink_domain`; for a rack "
+        "range also a hostlist, over which the racks are split evenly, in order. By default a domain does not leave its rack."
     ),
     "address": Field("Address of its first node; the others follow. By default after the nodes before."),
     "bmc_address": Field("BMC address of its first node; the others follow. By default after the nodes before."),

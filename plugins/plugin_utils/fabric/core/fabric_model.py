@@ -104,7 +104,10 @@ class SubnetManager:
 
 @dataclass(frozen=True)
 class Domain:
-    """Hosts that one NVLink fabric joins; `expected` is their planned number. UUID and clique are known after delivery."""
+    """Hosts that one NVLink fabric joins; `expected` is their planned number. UUID and clique are known after delivery.
+
+    `racks` are those of a domain over several, `rack` is the first. `lacking` is how many hosts more like domains of the profile have.
+    """
 
     name: str
     hosts: tuple[str, ...]
@@ -112,6 +115,8 @@ class Domain:
     expected: int = 18
     uuid: str = ""
     clique: str = ""
+    racks: tuple[str, ...] = ()
+    lacking: int = 0
 
 
 @dataclass

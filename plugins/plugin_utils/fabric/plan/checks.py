@@ -30,7 +30,10 @@ RULES: dict[str, tuple[str, tuple[Rule, ...]]] = {
     ),
     "P10": ("partitions can be written", (rules_partitions.partitions,)),
     "P11": ("Slurm's topology has each node once", (rules_topology.slurm_leaves, rules_topology.slurm_roots)),
-    "P12": ("NVLink domains are whole racks, in order", (rules_topology.domains, rules_topology.block_order)),
+    "P12": (
+        "NVLink domains are whole racks, or the racks with their name, in order",
+        (rules_topology.domains, rules_topology.block_order),
+    ),
 }
 
 # Rules that hold, or not, whatever cables there are between switches: of a plan that could not be finished.

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
@@ -10,7 +11,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.text impor
 
 from ...cluster import Cluster, Fabric, Node
 from ...cluster.fabric_checks import BY_UNIT, in_fabric
-from ...cluster.nvlink_domains import split
+from ...cluster.nvlink_domains import split, whole_sizes
 from ...cluster.schema.fields import Path, allowed
 from ...cluster.schema.late_mistakes import MistakeCollector
 from ..core.fabric_model import COMPUTE, STORAGE, Domain, Plan, TenantPartition
@@ -137,14 +138,20 @@ def _leave_out(plan: Plan, fabric: Fabric, wrong: MistakeCollector) -> None:
 
 
 def domains_of(cluster: Cluster) -> list[Domain]:
-    """Return the NVLink domains: the nodes of a rack whose profile has one, or as many of that size as they make."""
-    members: dict[tuple[str, int], list[str]] = {}
-    for node in cluster.nodes if cluster.has_domains else ():
-        if size := node.nvlink_domain:
-            members.setdefault((node.rack.name, size), []).append(node.name)
+    """Return the NVLink domains: the nodes of a rack or of racks with one name, or as many of the planned size as they make."""
+    if not cluster.has_domains:
+        return []
+    whole = whole_sizes(cluster)
+    parts = [
+        (name, size, part) for (name, size), nodes in cluster.nodes_by_domain.items() for part in split(nodes, size)
+    ]
+    counts, number = Counter(name for name, _size, _part in parts), Counter[str]()
     found = []
-    for (rack, size), names in members.items():
-        parts = split(names, size)
-        for number, hosts in enumerate(parts, start=1):
-            found.append(Domain(rack if len(parts) == 1 else f"{rack}-{number}", hosts, rack, size))
+    for name, size, part in parts:
+        number[name] += 1
+        racks = tuple(dict.fromkeys(node.rack.name for node in part))
+        lacking = max(0, *(whole[node.profile.name] - size for node in part))
+        label = name if counts[name] == 1 else f"{name}-{number[name]}"
+        several = racks if len(racks) > 1 else ()
+        found.append(Domain(label, tuple(node.name for node in part), racks[0], size, racks=several, lacking=lacking))
     return found

@@ -121,7 +121,7 @@ def _keys(cluster: Cluster, rule: str, names: set[str]) -> list[Path]:
     """Return the keys that correct an invariant, with the keys of the affected profiles and hosts first."""
     own: list[Path] = []
     if option := _OF_PROFILE.get(rule):
-        chosen = {node.profile.name for node in cluster.nodes if names & {node.name, node.rack.name}}
+        chosen = {node.profile.name for node in cluster.nodes if names & {node.name, node.rack.name, node.rack.domain}}
         own = [("profiles", profile, option) for profile in sorted(chosen)]
         own += [("hosts", name, option) for name in sorted(names & set(cluster.hosts))]
     return [*own, *MENDED_BY[rule]]

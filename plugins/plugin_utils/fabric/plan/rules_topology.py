@@ -70,7 +70,11 @@ def _parts(view: View) -> dict[str, str]:
 
 
 def domains(view: View) -> Iterator[PlanProblem]:
-    """P12: an NVLink domain is one rack, whole, and no other's."""
+    """P12: an NVLink domain is one rack, or the racks with its name, whole, and no other's."""
+    names = Counter(domain.name for domain in view.plan.domains)
+    for name, count in names.items():
+        if count > 1:
+            yield plan_problem("P12", name, f"is the name of {count} NVLink domains")
     racks = {hca.host: hca.rack for hca in view.plan.hcas.values()}
     of: dict[str, str] = {}
     ids: dict[str, str] = {}
@@ -96,9 +100,9 @@ def _domain(domain: Domain, racks: Mapping[str, str]) -> Iterator[str]:
     if len(set(domain.hosts)) != domain.expected:
         yield f"{len(set(domain.hosts))} hosts, expected {domain.expected}"
     elsewhere: dict[str, list[str]] = {}
-    own = domain.rack or next((racks[host] for host in domain.hosts if host in racks), "")
+    own = domain.racks or (domain.rack or next((racks[host] for host in domain.hosts if host in racks), ""),)
     for host in domain.hosts:
-        if racks.get(host, own) != own:
+        if racks.get(host, own[0]) not in own:
             elsewhere.setdefault(racks[host], []).append(host)
     for rack, hosts in elsewhere.items():
         yield f"{few(hosts)} in rack {rack}: NVLink does not leave a rack"

@@ -40,7 +40,8 @@ def written(work: Planned, slurm_version: str | None = None) -> tuple[dict[str, 
             found[f"ibsim/{directory(plane)}.net"] = netfile.netfile(plan, plane=plane)
     odd = warnings_of(cluster, check_topology(plan, slurm.tree, [node.name for node in cluster.nodes]))
     if slurm.blocks:
-        of_blocks = [host for domain in plan.domains for host in domain.hosts]
+        left_out = {node for nodes in slurm.blocks.left_out.values() for node in nodes}
+        of_blocks = [host for domain in plan.domains for host in domain.hosts if host not in left_out]
         odd += warnings_of(cluster, check_topology(plan, slurm.blocks, of_blocks))
     where = places(cluster)
     rows = cable_list.rows(plan, where)

@@ -6,7 +6,7 @@ topology/block has no place for a node that is in no block; before 25.05 Slurm h
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import NOTICE, WARNING, Finding
@@ -14,13 +14,15 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist i
 
 from ...cluster import Cluster
 from ...cluster.fabric_checks import in_fabric
-from ..core.fabric_model import Plan
+from ..core.fabric_model import Domain, Plan
 from . import slurm_topology
 from .slurm_names import SlurmNames
 from .slurm_topology import SlurmSwitch, Topology
 
 # From here on topology.yaml has several topologies.
 SEVERAL = slurm_topology.YAML
+# Names of the topologies in topology.yaml, where it has several.
+TREE, BLOCK = "tree", "block"
 # The switch of nodes that have no adapter in the fabric.
 _OUTSIDE = "no-fabric"
 
@@ -60,14 +62,75 @@ def topologies(cluster: Cluster, plan: Plan, version: str, several: bool = True)
         found.findings.append(Finding("topology", "NVLink domains", "", text, _advice(number, outside), WARNING))
         return found
     domains = {domain.name: domain.hosts for domain in plan.domains}
-    found.blocks = slurm_topology.blocks(plan, version, domains=domains, nodes=nodes)
+    short = [domain.name for domain in plan.domains if domain.lacking]
+    found.blocks = slurm_topology.blocks(plan, version, domains=domains, nodes=nodes, short=short)
+    found.findings += _unlike(plan.domains, found.blocks, version)
     # Names of blocks that had to be changed, and the like; the tree has told its own.
     found.findings += [one for one in found.blocks.findings if one not in found.findings]
     if number < SEVERAL:
         found.named = {"default": found.blocks}
     else:
-        found.named = {"tree": tree, "block": found.blocks} if outside else {"block": found.blocks, "tree": tree}
+        found.named = {TREE: tree, BLOCK: found.blocks} if outside else {BLOCK: found.blocks, TREE: tree}
+        found.findings += _mixed(cluster) if outside else []
     return found
+
+
+def partition_topologies(cluster: Cluster) -> dict[str, str]:
+    """Return partition -> name of its topology where some nodes are in NVLink domains and some are not: blocks if all of its nodes are.
+
+    A partition with both kinds has the tree, because a block topology starts no job on nodes in no block while a node of one is free.
+    """
+    inside = {node.name for node in cluster.nodes if node.nvlink_domain}
+    return {name: BLOCK if inside.issuperset(one.nodes) else TREE for name, one in cluster.partitions.items()}
+
+
+def _mixed(cluster: Cluster) -> Iterator[Finding]:
+    """Yield a warning for each partition that has nodes in NVLink domains and others, and states no topology itself."""
+    inside = {node.name for node in cluster.nodes if node.nvlink_domain}
+    for name, partition in cluster.partitions.items():
+        of_domains = [node for node in partition.nodes if node in inside]
+        others = [node for node in partition.nodes if node not in inside]
+        if of_domains and others and "topology" not in {option.lower() for option in partition.options}:
+            text = f"{fold(of_domains)} are in NVLink domains, {fold(others)} are not: it gets the tree"
+            text += ", and Slurm may spread a job of it over domains"
+            remedy = "make a partition of the nodes in NVLink domains alone"
+            yield Finding("topology", f"partition {name}", "", text, remedy, WARNING)
+
+
+def _unlike(domains: Sequence[Domain], blocks: Topology, version: str) -> Iterator[Finding]:
+    """Yield the findings of NVLink domains whose number of nodes is not the first of BlockSizes."""
+    size = blocks.sizes[0]
+    for one in domains:
+        if not one.lacking:
+            continue
+        text = f"NVLink domain {one.name} ({fold(one.hosts)}) has {len(one.hosts)} nodes instead of {len(one.hosts) + one.lacking}"
+        where = f"racks {fold(one.racks)}" if one.racks else f"rack {one.rack}"
+        whole = "when it is whole, remove its `nvlink_domain`"
+        if one.name not in blocks.left_out:
+            yield Finding("topology", where, "", text, whole, NOTICE)
+            continue
+        several = " or of several such domains" if len(blocks.left_out) > 1 else ""
+        yield Finding(
+            "topology",
+            where,
+            "",
+            f"{text}. Slurm {version} does not start with a block below the {size} of BlockSizes, so these nodes are in no block: a job "
+            f"gets only nodes of blocks, or, when all of them are in use, only nodes of this domain{several}",
+            f"make a partition of {fold(one.hosts)} alone, or take Slurm {SEVERAL[0]}.{SEVERAL[1]:02} or newer; {whole}",
+            WARNING,
+        )
+    if larger := [one for one in domains if len(one.hosts) > size and one.name not in blocks.left_out]:
+        most = max(len(one.hosts) for one in larger)
+        names = ", ".join(one.name for one in larger[:3]) + (f" and {len(larger) - 3} more" if len(larger) > 3 else "")
+        jobs = f"{size + 1} to {most}" if most > size + 1 else str(most)
+        yield Finding(
+            "topology",
+            "NVLink domains",
+            "",
+            f"{names} have more nodes than the {size} of BlockSizes: Slurm may spread a job of {jobs} nodes over several domains",
+            "keep such a job in a domain with --constraint=rack_<name>",
+            WARNING,
+        )
 
 
 def tree_of(cluster: Cluster, plan: Plan, **options: str) -> Topology:

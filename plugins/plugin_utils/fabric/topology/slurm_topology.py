@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import NOTICE, Finding
@@ -53,6 +53,8 @@ class Topology:
 
     switches: list[SlurmSwitch] = field(default_factory=list)
     blocks: dict[str, list[str]] = field(default_factory=dict)
+    # NVLink domains that are too small for a block of the release, and their nodes, which are in no block.
+    left_out: dict[str, list[str]] = field(default_factory=dict)
     sizes: Sequence[int] = ()
     # TopologyParam of slurm.conf.
     param: str = ""
@@ -171,11 +173,13 @@ def blocks(
     domains: Mapping[str, Sequence[str]] | None = None,
     sizes: Sequence[int] = (),
     nodes: Sequence[str] | None = None,
+    short: Collection[str] = (),
 ) -> Topology:
     """Return blocks, in physical order: Slurm makes larger ones of blocks that follow each other.
 
-    `domains` are blocks and their nodes (NVLink domains); without them each leaf of the tree is one. `sizes` are BlockSizes in nodes;
-    without them the smallest block (from 25.05 on, the most common size) and its doubles. Raises `TopologyError` with all mistakes.
+    `domains` are blocks and their nodes (NVLink domains); without them each leaf of the tree is one. `short` are the domains that are not
+    whole; before 25.05 those with too few nodes for a block are in `left_out`. `sizes` are BlockSizes in nodes; without them the smallest
+    whole block (from 25.05 on, the most common size) and its doubles. Raises `TopologyError` with all mistakes.
     """
     topology = Topology()
     if domains is None:
@@ -190,21 +194,34 @@ def blocks(
         domains = {switch.name: switch.nodes for switch in in_order}
     names = SlurmNames()
     wanted = None if nodes is None else set(nodes)
+    given: dict[str, list[str]] = {}
     for name, members in domains.items():
         kept = [node for node in members if wanted is None or node in wanted]
         if kept:  # a block without nodes is fatal before 25.05, and tells nothing after
             topology.blocks[names.take(name)] = kept
+            given[name] = kept
     if not topology.blocks:
         raise TopologyError("no block has a node: name NVLink domains, or nodes of the fabric")
-    topology.sizes = list(sizes) or _sizes(topology.blocks, release(version))
+    # Where all are short, they are alike.
+    whole = [len(kept) for name, kept in given.items() if name not in short] or [len(kept) for kept in given.values()]
+    base = sizes[0] if sizes else _base(whole, release(version))
+    if release(version) < _SMALL_BLOCKS:
+        topology.left_out = {name: kept for name, kept in given.items() if name in short and len(kept) < base}
+        gone = {node for kept in topology.left_out.values() for node in kept}
+        topology.blocks = {name: kept for name, kept in topology.blocks.items() if not gone.issuperset(kept)}
+    topology.sizes = list(sizes) or _sizes(topology.blocks, base)
     if mistakes := _block_mistakes(topology, release(version)):
         raise TopologyError("; ".join(mistakes))
     return topology
 
 
-def _sizes(members: Mapping[str, Sequence[str]], version: tuple[int, int]) -> list[int]:
-    counts = Counter(len(nodes) for nodes in members.values())
-    base = min(counts) if version < _SMALL_BLOCKS else min(counts, key=lambda size: (-counts[size], size))
+def _base(whole: Sequence[int], version: tuple[int, int]) -> int:
+    """Return the size of a base block; `whole` has the nodes of each domain that is whole. Slurm keeps a job of that many in a block."""
+    counts = Counter(whole)
+    return min(counts) if version < _SMALL_BLOCKS else min(counts, key=lambda size: (-counts[size], size))
+
+
+def _sizes(members: Mapping[str, Sequence[str]], base: int) -> list[int]:
     most = sum(len(nodes) // base for nodes in members.values())
     found = [base]
     while found[-1] * 2 <= base * min(most, len(members)):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import yaml
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, ClusterFileError, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, ClusterFileError
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.fabric_model import Domain
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.checked_plan import PlanError
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.cluster_plan import domains_of, plan_of
@@ -20,29 +21,8 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import rend
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.render import expected
 from tests.kit.fabric_files import artefacts
 from tests.unit.fabric.messages import check_messages
+from tests.unit.fabric.topology.nvlink_site import BLOCKS, MIXED, make_site
 
-# Four racks of a GB200 NVL72 each, on one unit of one rail; CPU nodes beside them where a test wants such.
-TEXT = """\
-plugin: bedplate.cluster.racks
-site: nv
-cluster: nv
-networks:
-  management: {cidr: 10.20.0.0/22}
-profiles:
-  gb200: {gpus: {model: gb200, count: 4}, sockets: 2, cores_per_socket: 72, memory_mib: 880000, nvlink_domain: 18,
-          nics: {name: mlx5_0, rail: 0}}
-  cpu: {sockets: 2, cores_per_socket: 64, memory_mib: 500000, nics: {name: mlx5_0, rail: 0}}
-racks:
-  n[1-4]: {leaf: su1, nodes: "n[01-72]", profile: gb200}
-hosts:
-  ctl1: {address: 10.20.3.11}
-services: {controllers: ctl1}
-partitions:
-  train: {nodes: all}
-fabric: {kind: rail-optimised, spines: "s[1-2]", switch_ports: 160}
-"""
-MIXED = ("hosts:\n", '  c: {leaf: su1, nodes: "cpu[1-2]", profile: cpu}\nhosts:\n')
-BLOCKS = [("n1", "n[01-18]"), ("n2", "n[19-36]"), ("n3", "n[37-54]"), ("n4", "n[55-72]")]
 CONF = (
     "# slurm.conf: TopologyPlugin=topology/block\n"
     + "".join(f"BlockName={name} Nodes={nodes}\n" for name, nodes in BLOCKS)
@@ -52,16 +32,7 @@ CONF = (
 
 @pytest.fixture
 def site(tmp_path: Path) -> Callable[..., Cluster]:
-    def make(*edits: tuple[str, str]) -> Cluster:
-        text = TEXT
-        for old, new in edits:
-            assert old in text
-            text = text.replace(old, new)
-        path = tmp_path / "nv.bedplate.yml"
-        path.write_text(text)
-        return load(path)
-
-    return make
+    return partial(make_site, tmp_path)
 
 
 def of_yaml(text: str) -> dict[str, tuple[bool, str]]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -20,9 +23,11 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.topology.s
     tree,
     yaml,
 )
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.render import slurm_files
 from tests.kit import slurm_releases
 from tests.unit.fabric import cases
 from tests.unit.fabric.cases import CASES, discovered
+from tests.unit.fabric.topology.nvlink_site import MIXED, make_site
 
 pytestmark = pytest.mark.full
 
@@ -41,6 +46,9 @@ BLOCKS: dict[str, Callable[[str], Topology]] = {
     "NVLink domains": nvlink,
     "stated sizes": lambda version: blocks(cases.nvlink_racks(), version, sizes=[18, 72]),
     "leaves": lambda version: blocks(cases.damaged(), version),
+    "a short domain": lambda version: blocks(
+        [], version, domains={"a": ["n1", "n2"], "b": ["n3", "n4"], "c": ["n5"]}, short=["c"]
+    ),
     "unlike domains": lambda version: blocks([], version, domains={"a": ["n1", "n2"], "b": ["n3", "n4"], "c": ["n5"]}),
 }
 # What each release must refuse, so that its yes is worth something.
@@ -62,15 +70,36 @@ def tree_of(name: str) -> Topology:
 
 def nodes_of(*topologies: Topology) -> list[str]:
     found = [node for one in topologies for switch in one.switches for node in switch.nodes]
-    return list(
-        dict.fromkeys([*found, *(node for one in topologies for nodes in one.blocks.values() for node in nodes)])
-    )
+    found += [node for one in topologies for nodes in (one.blocks | one.left_out).values() for node in nodes]
+    return list(dict.fromkeys(found))
+
+
+def deployed(version: str) -> dict[str, str]:
+    """Return the files of a controller of a cluster with nodes in NVLink domains and others."""
+    with tempfile.TemporaryDirectory() as directory:
+        stated = ("fabric:", f'slurm: {{version: "{version}"}}\nfabric:')
+        partitions = (
+            "  train: {nodes: all}\n",
+            "  train: {nodes: all}\n  nvl: {nodes: 'profile:gb200', default: true}\n",
+        )
+        return slurm_files(make_site(Path(directory), MIXED, stated, partitions))
+
+
+@contextmanager
+def available(version: str, suite: str) -> Iterator[None]:
+    """Skip where a suite that may go away cannot be had."""
+    try:
+        yield
+    except slurm_releases.UnavailableError as error:
+        if SUITES[suite][1] or os.environ.get("CI") == "true" or os.environ.get("BEDPLATE_TOOLS") == "required":
+            raise
+        pytest.skip(f"NOT TESTED: Slurm {version}: {error}")
 
 
 @cache
 def answers(suite: str) -> dict[str, config_trial.Result]:
     """Return what the release of a suite says of each candidate, all in one call."""
-    version, stays = SUITES[suite]
+    version = SUITES[suite][0]
     candidates: dict[str, slurm_releases.Files] = {}
     made = {**{name: tree_of(name) for name in TREES}, **{name: make(version) for name, make in BLOCKS.items()}}
     for name, one in made.items():
@@ -87,15 +116,12 @@ def answers(suite: str) -> dict[str, config_trial.Result]:
             "slurm.conf": slurm_conf(nodes_of(*both), {}) + "PartitionName=nvl Nodes=ALL Topology=nvl\n",
             "topology.yaml": yaml({"default": both[0], "nvl": both[1]}, version),
         }
+        candidates["deployed"] = deployed(version)
     for name, text in REFUSED.items():
         options = {"TopologyPlugin": "topology/tree"}
         candidates[name] = {"slurm.conf": slurm_conf(["gpu0", "gpu1"], options), "topology.conf": text}
-    try:
+    with available(version, suite):
         return slurm_releases.ask(suite, candidates)
-    except slurm_releases.UnavailableError as error:
-        if stays or os.environ.get("CI") == "true" or os.environ.get("BEDPLATE_TOOLS") == "required":
-            raise
-        pytest.skip(f"NOT TESTED: Slurm {version}: {error}")
 
 
 def switches(lines: Iterable[str]) -> dict[str, tuple[int, set[str], set[str]]]:
@@ -144,6 +170,14 @@ def test_a_partition_may_have_another_topology_than_the_first():
     result = answers("sid")["both, yaml"]
     assert (result.accepted, result.errors) == (True, []), result.log
     assert switches(result.topology) == planned(tree_of("rail_full"))
+
+
+def test_what_a_controller_gets_is_taken_with_the_tree_first():
+    files = deployed("26.05")
+    assert "topology.yaml" in files
+    result = answers("sid")["deployed"]
+    assert (result.accepted, result.errors) == (True, []), result.log
+    assert {line.split()[0] for line in result.topology} == {"SwitchName=su1-r0", "SwitchName=spine"}
 
 
 @pytest.mark.parametrize("suite", SUITES)

@@ -167,3 +167,15 @@ def test_a_login_does_not_change_the_question(monkeypatch: pytest.MonkeyPatch) -
     assert "SLURM_CONF=" in outcome.stdout
     assert "SINFO_" not in outcome.stdout
     assert "SLURM_CLUSTERS" not in {*os.environ}
+
+
+def test_the_topology_of_single_partitions_is_read_back_too(run: Run) -> None:
+    wanted = {"block": {"n1": {"level": "block", "nodes": "gpu01", "switches": ""}}}
+    name = "scontrol show topology block"
+    shown = "BlockName=n1 BlockIndex=0 Nodes=gpu01 BlockSize=1\n"
+    assert run({name: shown}, topologies=wanted) == ([], 1)
+    (finding,), _ = run({name: shown.replace("gpu01", "gpu02")}, topologies=wanted)
+    assert (finding.kind, finding.where) == ("switch", "switch n1")
+    assert ("gpu01" in finding.expected, "gpu02" in finding.found) == (True, True)
+    (silent,), _ = run({name: Outcome(1, "", "slurm_load_topo error: Invalid topology")}, topologies=wanted)
+    assert silent.kind == live_drift.SILENT
