@@ -14,6 +14,7 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_output import SavedError, ToolOutput
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import variable_values
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.adopt import adoption
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare import comparison
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core import guid_record
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.checked_plan import planned
@@ -107,6 +108,27 @@ def fabric_discovered(
     return {**asdict(found), "files": fabric_files.entries(found.files, directory)}
 
 
+def fabric_adoption(path: object, discoveries: Discoveries, update: str = "", port_step: int = 1) -> dict[str, Any]:
+    """Return what adopting the discovered fabric writes, and what is odd about it."""
+    cluster = cluster_of(path, "fabric_adoption")
+    if update not in ("", variable_values.UPDATE):
+        raise AnsibleFilterError(f"fabric_adoption: update is {update!r}; allowed: {variable_values.UPDATE}")
+    with _filter_error("fabric_adoption"):
+        found = adoption.adoption(cluster, _tool_outputs(discoveries), bool(update), int(port_step))
+    files = [{"path": name, "content": text} for name, text in sorted(found.files.items())]
+    return {**asdict(found), "files": files}
+
+
+def fabric_audit(path: object, discoveries: Discoveries, fail_on: str = "error", port_step: int = 1) -> dict[str, Any]:
+    """Return the audit of the discovered fabric, which needs no plan."""
+    cluster = cluster_of(path, "fabric_audit")
+    if fail_on not in comparison.FATAL:
+        raise AnsibleFilterError(f"fabric_audit: fail_on is {fail_on!r}; allowed: {', '.join(comparison.FATAL)}")
+    with _filter_error("fabric_audit"):
+        found = adoption.audited(cluster, _tool_outputs(discoveries), int(port_step))
+    return {**asdict(found), "failed": found.worst in comparison.FATAL[fail_on]}
+
+
 def fabric_simulation_time(path: object) -> str:
     """Return how much is simulated, and about how long that takes."""
     cluster = cluster_of(path, "fabric_simulation_time")
@@ -126,4 +148,6 @@ class FilterModule:
             "fabric_simulation_time": fabric_simulation_time,
             "fabric_comparison": fabric_comparison,
             "fabric_discovered": fabric_discovered,
+            "fabric_adoption": fabric_adoption,
+            "fabric_audit": fabric_audit,
         }

@@ -348,6 +348,17 @@ class Tenant:
 
 
 @dataclass(frozen=True, slots=True)
+class SwitchTraits:
+    """What the file says of a switch of the cable list: the key that names it, and values that differ from the fabric's."""
+
+    key: str
+    name: str
+    ports: int | None = None
+    cage_ports: int | None = None
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Fabric:
     """The fabric as the file states it; `plugin_utils/fabric` makes the plan of it."""
 
@@ -370,6 +381,9 @@ class Fabric:
     partitions: tuple[Tenant, ...] = ()
     # Of each, which key of the file names it, switch and rack.
     switch_racks: tuple[tuple[str, str, str], ...] = ()
+    # The list of cables that states the fabric, as the file names it; None: the shape is planned from the other keys.
+    cables: str | None = None
+    switches: tuple[SwitchTraits, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

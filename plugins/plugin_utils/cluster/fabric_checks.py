@@ -8,7 +8,7 @@ from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
 
-from .cluster_model import Fabric, Partition, Profile, Tenant
+from .cluster_model import Fabric, Partition, Profile, SwitchTraits, Tenant
 from .rack_layout import Floor, hostlist, more
 from .schema.cluster_file import SWITCH
 from .schema.fields import Mistakes, Path, allowed
@@ -18,6 +18,8 @@ from .services import Selecting, once
 BY_UNIT = ("rail-optimised", "rail-only")
 _PLAIN = ("kind", "technology", "speed", "switch_ports", "cage_ports", "uplinks", "global_links", "oversubscription")
 _TIERS = ("spines", "cores", "leaves")
+# Keys that count cables, which a list of cables states one by one.
+_COUNTS = ("uplinks", "global_links")
 
 
 def fabric_of(
@@ -54,6 +56,8 @@ def fabric_of(
         spare=_ports(data["spare"], "spare", mistakes),
         partitions=_tenants(data, Selecting(floor, profiles, mistakes, partitions), mistakes),
         switch_racks=_switch_racks(data["switch_racks"], floor, mistakes),
+        cables=data["cables"],
+        switches=_switches_of_list(data, mistakes),
     )
 
 
@@ -121,6 +125,27 @@ def _switch_racks(data: Mapping[str, str], floor: Floor, mistakes: Mistakes) -> 
             mistakes.add(path, f"{text} Allowed: one rack for all, one for each, or as many as split them evenly.")
         elif racks:
             found += [(key, switch, racks[number // each]) for number, switch in enumerate(switches)]
+    return tuple(found)
+
+
+def _switches_of_list(data: Mapping[str, Any], mistakes: Mistakes) -> tuple[SwitchTraits, ...]:
+    """Return what the file says of single switches; that and a list of cables need each other, and a list counts its cables itself."""
+    if not data["cables"]:
+        if data["switches"]:
+            text = "is for a fabric that a list of cables states. State fabric.cables, or remove it."
+            mistakes.add(("fabric", "switches"), text)
+        return ()
+    for key in _COUNTS:
+        if ("fabric", key) in mistakes.lines:
+            mistakes.add(("fabric", key), f"the cables are those of fabric.cables, {data['cables']}. Remove this key.")
+    named: dict[str, None] = {}
+    found = []
+    for key, traits in data["switches"].items():
+        path: Path = ("fabric", "switches", key)
+        switches = hostlist(key, path, mistakes, SWITCH)
+        once(switches, named, path, mistakes)
+        given = (traits["ports"], traits["cage_ports"], traits["group"] or "")
+        found += [SwitchTraits(key, name, *given) for name in switches]
     return tuple(found)
 
 

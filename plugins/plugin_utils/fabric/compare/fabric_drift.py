@@ -21,6 +21,7 @@ from ..core.link_rates import Rate, common_lower_rate, is_slower, is_unreadable
 from ..core.places import End, counted, describe, ordered, place
 from .cable_faults import FaultClassifier, chains
 from .identify import IdentifiedFabric, identify_nodes
+from .named_by_list import named_by_list
 from .reachability import unreached_parts
 
 _WHAT = {SWITCH: "a switch", CA: "an HCA"}
@@ -41,10 +42,11 @@ class Comparison:
 @suspend_collection
 def comparison(plan: Plan, discoveries: Mapping[str, Discovery]) -> Comparison:
     """Return the differences and the correct cables. A plane may be discovered from several nodes, under any names."""
+    discoveries, named = named_by_list(plan, discoveries)
     seen = identify_nodes(plan, discoveries)
     work = _Comparer(plan, seen)
     work.run()
-    return Comparison(ordered([*seen.findings, *work.found]), work.ok, len(work.cables), seen)
+    return Comparison(ordered([*seen.findings, *named, *work.found]), work.ok, len(work.cables), seen)
 
 
 class _Comparer:
