@@ -61,10 +61,12 @@ def mesh_groups(near: Near, tiers: Mapping[str, int]) -> list[list[str]]:
     if not any(tiers[one] == tiers[other] for one, others in near.items() for other in others):
         return []
     found = _by_tiers(near, tiers) if max(tiers.values(), default=0) > 1 else _by_mesh(near)
+    if len(found) < 2:
+        return []
     number = {name: place for place, group in enumerate(found) for name in group}
     joined = {frozenset((number[one], number[other])) for one, others in near.items() for other in others}
     pairs = sum(len(pair) == 2 for pair in joined)
-    if len(found) < 2 or 2 * pairs != len(found) * (len(found) - 1):
+    if 2 * pairs != len(found) * (len(found) - 1):
         return []
     return sorted((sorted(group, key=natural) for group in found), key=lambda group: natural(group[0]))
 

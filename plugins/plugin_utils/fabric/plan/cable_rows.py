@@ -128,6 +128,8 @@ def _columns(line: int, cells: Sequence[str], found: WrittenCables) -> list[str]
     wrong = []
     if len(names) == 1 and any(sign in names[0] for sign in ";\t"):
         wrong = ["the columns are not separated by commas. Save the file as CSV with commas."]
+    elif not set(names) & set(NEEDED):
+        wrong = [f"is not a header. Begin the file with the names of the columns, {','.join(NEEDED)}."]
     else:
         lacking = [name for name in NEEDED if name not in names]
         known = (*_READ, *_SAME, *_FOLLOW)
@@ -146,7 +148,6 @@ def _columns(line: int, cells: Sequence[str], found: WrittenCables) -> list[str]
 
 def _row(line: int, cells: dict[str, str], found: WrittenCables) -> None:
     """Add a row; the words of its cells are judged here, the ends by who knows the cluster."""
-    before = len(found.mistakes)
     for key in ("a", "b"):
         if not cells[key]:
             found.add(line, f"{key}: is empty. Name a switch, or a host with its device, such as gpu001 mlx5_0.")
@@ -157,6 +158,6 @@ def _row(line: int, cells: dict[str, str], found: WrittenCables) -> None:
         found.add(line, f"width: {width!r} is not a width. Allowed: 1x, 2x, 4x, 8x, 12x.")
     if state not in _STATES:
         found.add(line, f"state: {state!r} is unknown. Allowed: {' and '.join(_STATES[1:])}.")
-    if len(found.mistakes) == before:
+    if cells["a"] and cells["b"]:
         ends = (WrittenEnd(cells["a"], cells["a_port"]), WrittenEnd(cells["b"], cells["b_port"]))
         found.rows.append(WrittenCable(line, *ends, speed, width, state == LEFT_OUT))

@@ -136,11 +136,13 @@ class _ListedPlan:
         """Set rails, groups and racks of switches, from the lowest tier up."""
         switches, hcas = self.plan.switches, self.plan.hcas
         rails = rails_of_leaves(self.plan, cables) if self.fabric.kind in BY_UNIT else {}
+        # Of two tiers, the upper one is above all pods.
+        has_pods = max(tiers.values(), default=0) > 2 or self.fabric.kind == DRAGONFLY
         for name, switch in switches.items():
             if below := [other for other in near[name] if tiers[other] < tiers[name]]:
                 rail = _common(switches[other].rail for other in below)
-                group = _common(switches[other].group for other in below) or ""
-                switches[name] = replace(switch, rail=rail, group=switch.group or group)
+                group = _common(switches[other].group for other in below) if has_pods else ""
+                switches[name] = replace(switch, rail=rail, group=switch.group or group or "")
                 continue
             members = [hcas[hca] for hca in cables.hcas[name] if not guid_in_name(hca)]
             of_nodes = [hca for hca in members if hca.host in self.nodes]

@@ -168,6 +168,16 @@ def existing(name: str, seed: int, directory: Path) -> Existing:
     return Existing(world, path, tuple(unnamed))
 
 
+def by_directory(directory: Path, seed: int) -> dict[str, Existing]:
+    """Return a fabric of each shape, each with a cluster file in a directory of its own."""
+    found = {}
+    for name in SHAPES:
+        own = directory / name.replace(" ", "-")
+        own.mkdir()
+        found[name] = existing(name, seed, own)
+    return found
+
+
 def ends_of(plan: Plan, names: Sequence[str]) -> set[tuple[str, int]]:
     """Return the HCAs' and the switches' ends of the cables of HCAs."""
     return {end for link in plan.links if link.a in names for end in link.ends}
