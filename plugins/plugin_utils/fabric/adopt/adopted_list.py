@@ -156,7 +156,7 @@ def difference(old: str, new: str) -> str:
     parts = []
     for what, one, other in (("more", after, before), ("less", before, after)):
         if listed := [cable for cable in one if cable not in other]:
-            parts.append(f"{len(listed)} cables {what}: {few((_words(cable) for cable in listed), 4)}")
+            parts.append(f"{counted(len(listed), 'cable')} {what}: {few((_words(cable) for cable in listed), 4)}")
     return "; ".join(parts)
 
 

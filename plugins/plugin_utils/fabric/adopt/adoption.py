@@ -10,7 +10,7 @@ from pathlib import Path
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, WARNING, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.gc_pause import suspend_collection
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_output import ToolOutput
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_output import LLDP, ToolOutput
 
 from ...cluster import Cluster
 from ..compare.lldp_discovery import read_discoveries
@@ -30,6 +30,8 @@ from .audit import audit_of, summary
 from .seen_fabric import SeenFabric, seen_fabric
 from .snippet import section, snippet
 
+# Value of fabric.technology for RoCE.
+ETHERNET = "ethernet"
 # Name of the list where the cluster file names none.
 LIST = "cables.csv"
 # Kinds of findings after which the list would be of a part of the fabric.
@@ -77,12 +79,13 @@ def adoption(cluster: Cluster, outputs: Sequence[ToolOutput], update: bool = Fal
     shape = shape_of(seen.plan)
     listed = adopted_list(cluster, seen)
     path = _path(cluster)
-    fabric = section(cluster, seen, shape, listed, _named(cluster, path))
+    technology = ETHERNET if outputs and all(one.kind == LLDP for one in outputs) else INFINIBAND
+    fabric = replace(section(cluster, seen, shape, listed, _named(cluster, path)), technology=technology)
     odd = [*audit_of(seen, shape, _expected(cluster)), *listed.findings]
     odd += _of_plan(replace(cluster, fabric=fabric), path, listed)
     found = ordered(odd)
     text = f"{_heading(cluster, seen, shape)}; {summary(found)}"
-    files = _files(cluster, path, listed)
+    files = _files(cluster, path, listed, technology)
     refused = _refusal(found, files, path, listed, update)
     pasted = snippet(cluster, fabric, listed)
     return Adoption(text, table(found, text), pasted, {} if refused else files, refused, worst(found))
@@ -139,10 +142,10 @@ def _of_plan(cluster: Cluster, path: Path, listed: AdoptedList) -> list[Finding]
     return [Finding("plan", one.where, "", f"{one.text} [{one.rule}]", severity=WARNING) for one in problems]
 
 
-def _files(cluster: Cluster, path: Path, listed: AdoptedList) -> dict[str, str]:
+def _files(cluster: Cluster, path: Path, listed: AdoptedList, technology: str) -> dict[str, str]:
     """Return path -> text of the list and of the record of GUIDs, which only InfiniBand has."""
     found = {str(path): listed.text}
-    if cluster.fabric is None or cluster.fabric.technology == INFINIBAND:
+    if technology == INFINIBAND:
         record = guid_record.path_of(str(Path(cluster.path).absolute()))
         found[str(record)] = guid_record.text_of(merged_record(guid_record.read(record), listed.guids))
     return found

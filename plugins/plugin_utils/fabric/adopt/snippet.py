@@ -53,7 +53,6 @@ def section(cluster: Cluster, seen: SeenFabric, shape: RecognisedShape, listed: 
         _kept(old),
         rails=len(rails) if kind in _BY_RAIL and rails else None,
         kind=kind,
-        technology=old.technology if old else INFINIBAND,
         speed=_speed(seen, old),
         switch_ports=ports,
         cage_ports=usual_cage,

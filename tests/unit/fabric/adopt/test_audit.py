@@ -167,7 +167,6 @@ def test_the_audit_of_an_operator_names_each_fault(tmp_path: Path):
     up, more = some(world, lambda link: link.kind == "leaf-spine" and link.a not in (one[0], other[0]), 2)
     world.cut(up.ends[0])
     world.join(*more.ends, width="1x")
-    world.rename["spine"] = "spine"
     report = audited(there.cluster(), there.outputs())
     assert report.worst == ERROR
     check_messages("audit: several faults", [report.table])
