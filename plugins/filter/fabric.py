@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
@@ -83,9 +84,18 @@ def fabric_comparison(
     if fail_on not in comparison.FATAL:
         raise AnsibleFilterError(f"fabric_comparison: fail_on is {fail_on!r}; allowed: {', '.join(comparison.FATAL)}")
     with _filter_error("fabric_comparison"):
-        report = comparison.comparison_report(cluster, _tool_outputs(discoveries), fail_on, int(port_step))
+        outputs, last = _tool_outputs(discoveries), _last_findings(directory)
+        report = comparison.comparison_report(cluster, outputs, fail_on, int(port_step), last)
     guids = {"path": str(guid_record.path_of(cluster.path)), "content": report.guids}
     return {**asdict(report), "files": fabric_files.entries(report.files, directory), "guids": guids}
+
+
+def _last_findings(directory: str) -> str:
+    """Return the findings.json of the last comparison; "" if there is none that can be read."""
+    try:
+        return (Path(directory) / "findings.json").read_text(encoding="utf-8") if directory else ""
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def fabric_discovered(
