@@ -91,7 +91,7 @@ def fabric_comparison(
 
 
 def _last_findings(directory: str) -> str:
-    """Return the findings.json of the last comparison; "" if there is none that can be read."""
+    """Return the findings.json of the last comparison; "" if it cannot be read."""
     try:
         return (Path(directory) / "findings.json").read_text(encoding="utf-8") if directory else ""
     except (OSError, UnicodeDecodeError):
@@ -119,7 +119,7 @@ def fabric_discovered(
 
 
 def fabric_adoption(path: object, discoveries: Discoveries, update: str = "", port_step: int = 1) -> dict[str, Any]:
-    """Return what adopting the discovered fabric writes, and what is odd about it."""
+    """Return what adopting the discovered fabric writes, and its findings."""
     cluster = cluster_of(path, "fabric_adoption")
     if update not in ("", variable_values.UPDATE):
         raise AnsibleFilterError(f"fabric_adoption: update is {update!r}; allowed: {variable_values.UPDATE}")

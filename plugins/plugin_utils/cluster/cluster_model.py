@@ -349,7 +349,7 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class SwitchTraits:
-    """What the file says of a switch of the cable list: the key that names it, and values that differ from the fabric's."""
+    """A switch of the cable list with values that differ from the fabric's; `key` is the key of the file that names it."""
 
     key: str
     name: str

@@ -129,7 +129,7 @@ def _switch_racks(data: Mapping[str, str], floor: Floor, mistakes: Mistakes) -> 
 
 
 def _switches_of_list(data: Mapping[str, Any], mistakes: Mistakes) -> tuple[SwitchTraits, ...]:
-    """Return what the file says of single switches; that and a list of cables need each other, and a list counts its cables itself."""
+    """Return the switches that differ from the fabric's values; note keys that need a list of cables, or that contradict one."""
     if not data["cables"]:
         if data["switches"]:
             text = "is for a fabric that a list of cables states. State fabric.cables, or remove it."
@@ -137,7 +137,7 @@ def _switches_of_list(data: Mapping[str, Any], mistakes: Mistakes) -> tuple[Swit
         return ()
     for key in _COUNTS:
         if ("fabric", key) in mistakes.lines:
-            mistakes.add(("fabric", key), f"the cables are those of fabric.cables, {data['cables']}. Remove this key.")
+            mistakes.add(("fabric", key), f"fabric.cables has all cables: {data['cables']}. Remove this key.")
     named: dict[str, None] = {}
     found = []
     for key, traits in data["switches"].items():

@@ -84,7 +84,10 @@ def test_an_existing_fabric_is_adopted_and_then_compared_without_a_finding(tmp_p
     assert done.returncode == 0, done.stdout + done.stderr
     # The recap counts all plays so far: the second adoption and the audit change nothing.
     assert re.findall(r"^localhost .* changed=(\d+)", done.stdout, re.MULTILINE) == ["1"] * 3
-    assert "there: rail-optimised; 12 switches on 2 tiers (8, 4); 64 HCAs, 128 cables; 3 findings: 3 unnamed" in done.stdout
+    assert (
+        "there: rail-optimised; 12 switches on 2 tiers (8, 4); 64 HCAs, 128 cables; 3 findings: 3 unnamed"
+        in done.stdout
+    )
     assert there.path.read_text() == cluster_text(there.world.plan)
     section = re.search(r"^ *fabric:\n(?: +\S.*\n)+", done.stdout, re.MULTILINE)
     assert section

@@ -56,7 +56,7 @@ FABRIC = {
     ),
     "cables": Field(
         "A list of cables that states a fabric which exists: a CSV file, as a path beside the cluster file or an absolute one, such as "
-        "cables.csv. `kind` then says which shape the cables have.",
+        "cables.csv. `kind` is then the shape of these cables.",
         **TEXT,
     ),
     "switches": Field(

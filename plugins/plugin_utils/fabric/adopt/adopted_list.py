@@ -115,16 +115,14 @@ class _ListWriter:
             self.found.guids[mine]["port"] = thing.port_guid
 
     def _report(self) -> None:
-        """Report HCAs whose names fit no NIC of the cluster file; none is guessed."""
+        """Report HCAs whose names fit no NIC of the cluster file."""
         for devices, hosts in _alike(self.found.strangers):
             text = f"not in the cluster file, so their cables are not in the list; their devices: {few(devices, 10)}"
             remedy = "add them under `hosts` or to a rack, with `nics`, and adopt again"
             self._add("unknown", fold(hosts), text, remedy, WARNING)
         for devices, hosts in _alike(self.foreign):
             has = self.known[hosts[0]]
-            text = (
-                f"devices {few(devices, 10)} are no NICs of it in the cluster file, which has {few(has, 10) or 'none'}"
-            )
+            text = f"devices {few(devices, 10)} differ from the NICs in the cluster file, which are {few(has, 10) or 'none'}"
             text += "; their cables are not in the list"
             remedy = "state the names of devices as the hosts have them, in `nics`, and adopt again"
             self._add("unknown", fold(hosts), text, remedy, ERROR)

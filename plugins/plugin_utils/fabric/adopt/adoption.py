@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Adopt a fabric that exists: its list of cables, its GUIDs, a section for the cluster file, its shape and everything odd about it."""
+"""Adopt a fabric that exists: its list of cables, its GUIDs, a section for the cluster file, its shape and all findings."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def _refusal(found: Sequence[Finding], files: dict[str, str], path: Path, listed
         lines = few((f"{printable(one.where)}: {printable(one.difference)}" for one in partial), 3)
         return f"Nothing was written, since this is not the whole fabric. Discover again. {lines}"
     if listed.text.count("\n") < 2:
-        return "Nothing was written, since no cable has ends that the cluster file names. The findings say which names do not fit."
+        return "Nothing was written, since no cable has ends that the cluster file names. The findings list the names that do not fit."
     differ = []
     for name, text in files.items():
         try:

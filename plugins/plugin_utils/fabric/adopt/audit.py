@@ -35,7 +35,7 @@ KINDS = {
     "mixed-speed": "a cable runs at another speed or width than its like",
     "duplicate-guid": "two nodes have one GUID",
     "duplicate-name": "two nodes have one name",
-    "unnamed": "nodes have no usable name, and nobody guesses it",
+    "unnamed": "nodes have no usable name",
     "second-port": "a card has a cable in its second port, which Linux does not name as a device",
     "partial": "a part of the fabric was not discovered",
     "unread": "lines of the discovery could not be parsed",
@@ -49,7 +49,7 @@ def audit(
     rails: Mapping[str, int | None] | None = None,
     expected: Mapping[str, Iterable[str]] | None = None,
 ) -> list[Finding]:
-    """Return what is odd in a discovered fabric, errors first; [] if nothing is.
+    """Return the findings on a discovered fabric, errors first.
 
     `rails` has the rails of HCAs by their names, `expected` the devices of hosts. Without them, device names stand for rails, and hosts
     with nearly the same devices are compared with each other.
@@ -105,7 +105,7 @@ def _rail_mix(seen: SeenFabric, cables: SwitchCables) -> Iterator[Finding]:
 
 
 def _uplinks(seen: SeenFabric, cables: SwitchCables) -> Iterator[Finding]:
-    """Yield switches of a tree whose cables up differ from those of their like: the switches of a tier in one connected part."""
+    """Yield switches whose cables up differ from the other switches of their tier in one connected part of a tree."""
     tiers = {name: switch.tier for name, switch in seen.plan.switches.items()}
     for part in cables.parts():
         top = max(tiers[name] for name in part)
@@ -122,7 +122,7 @@ def _of_tier(above: Mapping[str, Counter[str]], tier: int) -> Iterator[Finding]:
     if len(odd) > max(1, _FEW * len(above)):
         text = ", ".join(f"{count} on {switches} switches" for count, switches in sorted(totals.items(), reverse=True))
         text = f"the cables up of tier {tier} are uneven: {text}"
-        told = "if that is meant, it is no fault; routes over fewer cables carry more"
+        told = "nothing, if that is intended; routes over fewer cables carry more"
         yield Finding("uneven-uplinks", f"tier {tier}", "", text, told, NOTICE)
         odd = []
     for name in odd:
@@ -146,7 +146,7 @@ def _by_name(up: Counter[str]) -> list[tuple[str, int]]:
 
 
 def _absent(up: Counter[str], above: Mapping[str, Counter[str]]) -> list[str]:
-    """Return the switches to which most of those have cables that share a switch above, and this one has none."""
+    """Return the switches above that this switch lacks, and most switches with a common switch above have."""
     peers = [other for other in above.values() if other.keys() & up.keys()]
     counts = Counter(high for other in peers for high in other)
     return sorted((high for high, count in counts.items() if 2 * count > len(peers) and high not in up), key=natural)

@@ -48,7 +48,7 @@ def _rates(seen: SeenFabric) -> Iterator[Finding]:
             text = f"{name} run at several rates: " + ", ".join(
                 f"{many} at {''.join(one)}" for one, many in counts.most_common()
             )
-            yield Finding("mixed-speed", seen.plan.name, "", text, "if that is meant, it is no fault", NOTICE)
+            yield Finding("mixed-speed", seen.plan.name, "", text, "nothing, if that is intended", NOTICE)
             continue
         for link, rate in odd:
             low, high = link.ends
@@ -61,7 +61,7 @@ def _rates(seen: SeenFabric) -> Iterator[Finding]:
 
 
 def _rate(seen: SeenFabric, link: Link) -> Rate | None:
-    """Return the lower rate that the ends of a cable report; None if no end reports one that can be read."""
+    """Return the lower rate that the ends of a cable report; None if no end reports a readable rate."""
     rates = [
         rate for end in link.ends if (rate := seen.rates.get(end)) and rate != ("", "") and not is_unreadable(rate)
     ]

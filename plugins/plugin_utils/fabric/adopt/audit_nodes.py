@@ -92,7 +92,7 @@ def _silent(seen: SeenFabric) -> Iterator[Finding]:
 def _second_ports(seen: SeenFabric) -> Iterator[Finding]:
     for link in seen.second_ports:
         text = f"port {link.a_port} of {link.a} is here; a plan has one port of each device"
-        remedy = "have the driver name the port as a device of its own"
+        remedy = "have the driver name the port as a separate device"
         where = describe((link.b, link.b_port), seen.plan)
         yield Finding("second-port", where, "", text, remedy, NOTICE, ports=link.ends)
 

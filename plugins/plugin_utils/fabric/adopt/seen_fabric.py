@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A discovered fabric with a unique name for every node: its own, or its GUID where it has none that can be used."""
+"""A discovered fabric with a unique name for every node: its own, or its GUID if its own cannot be used."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
 
 @dataclass
 class SeenFabric:
-    """What was discovered, in unique names; `plan` has its switches with tiers, its HCAs with rails, and its cables."""
+    """A discovered fabric in unique names; `plan` has its switches with tiers, its HCAs with rails, and its cables."""
 
     merged: MergedDiscovery
     plan: Plan

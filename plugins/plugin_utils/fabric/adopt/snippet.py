@@ -29,7 +29,7 @@ _BY_RAIL = (RAIL_OPTIMISED, RAIL_ONLY)
 
 
 def section(cluster: Cluster, seen: SeenFabric, shape: RecognisedShape, listed: AdoptedList, cables: str) -> Fabric:
-    """Return the section as the cluster file would have it: what was recognised, and keys of the present one that stay."""
+    """Return the section as the cluster file would have it: what was recognised, and keys of the present section that stay."""
     plan, old = seen.plan, cluster.fabric
     models = Counter(switch.ports for switch in plan.switches.values())
     ports = max(models.items(), key=lambda pair: (pair[1], pair[0]))[0] if models else 64
@@ -63,7 +63,7 @@ def section(cluster: Cluster, seen: SeenFabric, shape: RecognisedShape, listed: 
 
 
 def _kept(old: Fabric | None) -> Fabric:
-    """Return a section with nothing but the keys of the present one that stay."""
+    """Return a section with the keys of the present section that stay."""
     found = Fabric((), "spine", None)
     if old is None:
         return found
@@ -96,7 +96,7 @@ def _oversubscription(seen: SeenFabric) -> int:
 
 
 def snippet(cluster: Cluster, fabric: Fabric, listed: AdoptedList) -> str:
-    """Return the lines to paste, with comments on what has to be decided by hand."""
+    """Return the lines to paste, with comments on decisions that remain."""
     return "\n".join(_lines(cluster, fabric, listed))
 
 
@@ -135,7 +135,7 @@ def _lines(cluster: Cluster, fabric: Fabric, listed: AdoptedList) -> Iterator[st
         {hca.host for hca in listed.hcas.values() if hca.rail is None and hca.purpose == "storage"}, key=natural
     )
     if without and not any(hca.rail is not None for hca in listed.hcas.values()):
-        yield "# No NIC of a profile has a `rail`, so all of them count as storage. State rails of those of compute."
+        yield "# No NIC of a profile has a `rail`, so all of them count as storage. State `rail` of the NICs for compute."
 
 
 def _is_stated(fabric: Fabric, key: str) -> bool:

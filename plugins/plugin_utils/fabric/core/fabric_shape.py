@@ -56,7 +56,7 @@ class RecognisedShape:
 
 
 def counted_cables(plan: Plan, planned: bool = False) -> SwitchCables:
-    """Return the present cables of a plan by switch; with `planned` also those that it leaves out."""
+    """Return the present cables of a plan by switch; with `planned` also cables that it leaves out."""
     found = SwitchCables({name: Counter() for name in plan.switches}, {name: [] for name in plan.switches})
     for link in plan.links if planned else plan.present:
         for one, other in ((link.a, link.b), (link.b, link.a)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find tiers of switches and groups of a dragonfly in the cables between switches, whatever their names are."""
+"""Find tiers of switches and groups of a dragonfly in the cables between switches; names do not matter."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def with_empty_leaves(tiers: Mapping[str, int], near: Near) -> dict[str, int]:
 
 
 def mesh_groups(near: Near, tiers: Mapping[str, int]) -> list[list[str]]:
-    """Return the groups of a dragonfly, each in natural order; [] if the cables have no such groups.
+    """Return the groups of a dragonfly, each in natural order; [] if the cables make no groups.
 
     With spines (dragonfly+), cables from tier to tier join a group, and cables between its top switches lead to others. Without spines,
-    all switches of a group are joined with each other; groups of two are a ring to anybody who sees cables alone.
+    all switches of a group are joined with each other; groups of two cannot be distinguished from a ring.
     """
     if not any(tiers[one] == tiers[other] for one, others in near.items() for other in others):
         return []

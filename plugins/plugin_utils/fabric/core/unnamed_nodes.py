@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Names for nodes of which only the GUID is known: nobody guesses which host an adapter without a name is in."""
+"""Names for nodes without a usable name: their GUID. The host of an adapter without a name is not guessed."""
 
 from __future__ import annotations
 

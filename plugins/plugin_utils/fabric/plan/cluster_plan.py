@@ -60,7 +60,7 @@ def plan_of(cluster: Cluster, written: WrittenCables | None = None) -> Plan:
 
 
 def _listed(cluster: Cluster, fabric: Fabric, wrong: MistakeCollector, written: WrittenCables | None) -> Plan:
-    """Return the plan of a list of cables; mistakes of the list are all that can be said of it."""
+    """Return the plan of a list of cables; mistakes of the list are the only ones then."""
     try:
         return listed_plan(cluster, fabric, wrong, written)
     except ListError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find which port of which switch or HCA each end of a list of cables is, and every mistake of the ends."""
+"""Find the port of a switch or HCA for each end in a list of cables, and every mistake of the ends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ListedCable:
 
 @dataclass
 class ListedCables:
-    """The cables of a list, the HCAs at their ends by name, and what the cluster file says of switches."""
+    """The cables of a list, with the HCAs by name and the names of the switches at their ends."""
 
     cables: list[ListedCable] = field(default_factory=list)
     hcas: dict[str, Hca] = field(default_factory=dict)
@@ -173,7 +173,7 @@ class _EndResolver:
             self.written.add(line, f"{key}_port: is empty. Write the port of {end.name}, such as 17 or 9/1.")
             return None
         hint = did_you_mean(end.name, list(self.known))
-        text = f"{end.name!r} is no machine of the cluster file, and {end.port!r} is no port of a switch.{hint}"
+        text = f"{end.name!r} is not a machine of the cluster file, and {end.port!r} is not a port of a switch.{hint}"
         self.written.add(line, f"{key}: {text} Allowed: a number, or cage/lane such as 9/1.")
         return None
 

@@ -113,7 +113,7 @@ class _ListedPlan:
             plan.links.append(Link(*one, *other, "host", row.left_out, row.speed, row.width))
 
     def _tiers(self, near: Mapping[str, set[str]], hosts: Mapping[str, int], wrong: MistakeCollector) -> dict[str, int]:
-        """Return the tiers that the cluster file states, and those that follow from the cables."""
+        """Return the tiers: as the cluster file states them, else as they follow from the cables."""
         found = tiers_of(near, hosts)
         if self.fabric.kind != DRAGONFLY:
             found = with_empty_leaves(found, near)
@@ -155,7 +155,7 @@ class _ListedPlan:
                     switches[name] = replace(switches[name], group=f"group{number}")
 
     def _planes(self, cables: SwitchCables) -> None:
-        """Name the parts that no cable joins: by their rail if each has one of its own, else by number."""
+        """Name the parts that no cable joins: by their rails if these differ, else by number."""
         parts = [part for part in cables.parts() if part]
         if self.fabric.kind != "rail-only" and len(parts) < 2:
             return
@@ -185,13 +185,13 @@ class _ListedPlan:
         return replace(link, kind="leaf-spine" if one.tier == 1 else "spine-core")
 
     def _check_hosts(self, wrong: MistakeCollector) -> None:
-        """Compare the places of NICs that the cluster file states with those of the list."""
+        """Compare the places of NICs in the cluster file with the list."""
         at = {link.a: (link.b, link.b_port) for link in self.plan.links if link.a in self.plan.hcas}
         for host in self.cluster.hosts.values():
             for number, nic in enumerate(host.nics):
                 leaf, port = at.get(f"{host.name} {nic.name}", ("", 0))
                 if leaf and nic.leaf and (nic.leaf != leaf or nic.port not in (None, port)):
-                    text = f"{self.fabric.cables} has its cable in {leaf}:{port}. Correct it there, or remove `leaf` and `port`."
+                    text = f"{self.fabric.cables} has its cable in {leaf}:{port}. Correct the list, or remove `leaf` and `port`."
                     wrong.add(("hosts", host.name, "nics", number), text)
 
 

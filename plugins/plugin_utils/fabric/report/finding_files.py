@@ -25,7 +25,7 @@ _GRAVITY = (NOTICE, WARNING, ERROR)
 
 
 def as_json(plan: Plan, findings: Sequence[Finding], *, ok: int | None = None, since: SinceLast = FIRST) -> str:
-    """Return findings for machines; `worst` is the gravest severity, "" without findings. `since` says which are new."""
+    """Return findings for machines; `worst` is the gravest severity, "" without findings. `since` has the new ones."""
     counts: Mapping[str, int] = Counter(one.kind for one in findings)
     found = {
         "fabric": plan.name,
@@ -34,9 +34,7 @@ def as_json(plan: Plan, findings: Sequence[Finding], *, ok: int | None = None, s
         "planned": sum(1 for _unused in plan.present),
         "counts": {kind: counts[kind] for kind in sorted(counts)},
         "new": len(since.new),
-        "findings": [
-            {**row, "new": since.is_new(one)} for row, one in zip(to_json(findings), findings, strict=True)
-        ],
+        "findings": [{**row, "new": since.is_new(one)} for row, one in zip(to_json(findings), findings, strict=True)],
         "gone": to_json(since.gone),
     }
     return json.dumps(found, indent=1) + "\n"

@@ -14,7 +14,7 @@ _SHOWN = 100
 
 
 def table(findings: Sequence[Finding], summary: str, since: SinceLast = FIRST) -> str:
-    """Return findings for a terminal, the gravest first: place, found state, and remedy; new ones are marked, gone ones come last."""
+    """Return findings for a terminal, the gravest first: place, found state, and remedy; new ones are marked, gone ones are last."""
     lines = [summary]
     width = max((len(one.kind) for one in (*findings, *since.gone)), default=0)
     for one in findings[:_SHOWN]:
@@ -26,8 +26,10 @@ def table(findings: Sequence[Finding], summary: str, since: SinceLast = FIRST) -
             lines.append(f"{'':7}  {'':{width}}  -> {printable(one.remedy)}")
     if len(findings) > _SHOWN:
         lines.append(f"and {len(findings) - _SHOWN} more; findings.json and fabric.html have all")
-    for one in since.gone[:_SHOWN]:
-        lines.append(f"{'GONE':7}  {one.kind:{width}}  {printable(one.where)}: {printable(one.difference)}")
+    lines += [
+        f"{'GONE':7}  {one.kind:{width}}  {printable(one.where)}: {printable(one.difference)}"
+        for one in since.gone[:_SHOWN]
+    ]
     return "\n".join(lines)
 
 

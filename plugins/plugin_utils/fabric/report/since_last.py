@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compare the findings of a comparison with those of the last one: which are new, and which are gone."""
+"""Compare the findings of a comparison with the last comparison: new findings, and findings that no longer exist."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Key = tuple[str, object]
 
 @dataclass(frozen=True)
 class SinceLast:
-    """Findings that are new, by key, and findings of the last comparison that are gone; nothing of both without a last one."""
+    """New findings, by key, and findings of the last comparison that no longer exist; both are empty without a last comparison."""
 
     new: frozenset[Key] = frozenset()
     gone: tuple[Finding, ...] = ()
@@ -39,7 +39,7 @@ def key_of(finding: Finding) -> Key:
 
 
 def since_last(last: str, fabric: str, findings: Sequence[Finding]) -> SinceLast:
-    """Return the difference from the last comparison of a fabric; `last` is its findings.json, "" or any other text if there is none."""
+    """Return the difference from the last comparison of a fabric; `last` is its findings.json, any other text counts as none."""
     before = _findings(last, fabric)
     if before is None:
         return FIRST

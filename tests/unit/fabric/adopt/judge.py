@@ -54,9 +54,7 @@ def _sparing(fault: Callable[[World], bool], names: list[str]) -> Callable[[Worl
 def broken(plan: Plan, seed: int, count: int, left: tuple[Callable[[World], bool], ...] = ()) -> World:
     """Return an adopted fabric with random faults, without those that are `left` out; its cards without a name still have none."""
     names = nameless(plan)
-    faults = tuple(
-        _sparing(fault, names) if fault in _OF_NAMES else fault for fault in FAULTS if fault not in left
-    )
+    faults = tuple(_sparing(fault, names) if fault in _OF_NAMES else fault for fault in FAULTS if fault not in left)
     return plant(plan, seed, count, faults, lambda world: world.rename.update((name, FACTORY) for name in names))
 
 

@@ -181,7 +181,9 @@ def test_a_fabric_of_ethernet_is_adopted_from_its_neighbours_and_has_no_guids(tm
     assert [Path(path).name for path in found.files] == ["cables.csv"]
     listed = next(iter(found.files.values()))
     assert len(listed.splitlines()) == 1 + len(plan.hcas)
-    bare = load((tmp_path / "pod.bedplate.yml").write_text(POD[: POD.index("fabric: {")]) and tmp_path / "pod.bedplate.yml")
+    bare = load(
+        (tmp_path / "pod.bedplate.yml").write_text(POD[: POD.index("fabric: {")]) and tmp_path / "pod.bedplate.yml"
+    )
     found = adoption(bare, texts)
     assert "\n  technology: ethernet\n" in found.snippet
     assert len(found.files) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.place
 from tests.unit.fabric.adopt.shapes import SHAPES, Existing, existing
 from tests.unit.fabric.compare.faulty import End, World
 from tests.unit.fabric.messages import check_messages
+from tests.unit.fabric.pod import ROOT
 
 TREES = ("rail-optimised", "leaf-spine", "three-tier", "mixed models")
 
@@ -41,7 +43,12 @@ def free(world: World, tier: int, count: int) -> list[End]:
     """Return free ports of so many switches of a tier."""
     names = [name for name, switch in world.plan.switches.items() if switch.tier == tier][:count]
     return [
-        (name, next(port for port in range(1, world.plan.switches[name].ports + 1) if port not in world.nodes[name].cables))
+        (
+            name,
+            next(
+                port for port in range(1, world.plan.switches[name].ports + 1) if port not in world.nodes[name].cables
+            ),
+        )
         for name in names
     ]
 
@@ -66,7 +73,9 @@ def test_cards_on_the_leaves_of_other_rails(tmp_path: Path, seed: int):
     world = named("rail-optimised", tmp_path, seed).world
     (first,) = some(world, lambda link: link.kind == "host")
     host = world.plan.hcas[first.a].host
-    (second,) = some(world, lambda link: link.a != first.a and link.a in world.plan.hcas and world.plan.hcas[link.a].host == host)
+    (second,) = some(
+        world, lambda link: link.a != first.a and link.a in world.plan.hcas and world.plan.hcas[link.a].host == host
+    )
     world.cut(first.ends[0], second.ends[0])
     world.join(first.ends[0], second.ends[1])
     world.join(second.ends[0], first.ends[1])
@@ -182,3 +191,9 @@ def test_two_nodes_of_one_name_and_a_switch_that_does_not_answer(tmp_path: Path)
     spine = next(name for name, switch in world.plan.switches.items() if switch.tier == 2)
     world.mute.add(spine)
     assert [(one.kind, one.severity, one.where) for one in found(world)] == [("partial", ERROR, spine)]
+
+
+def test_the_page_has_every_kind_of_finding():
+    text = (ROOT / "docs/fabric.md").read_text()
+    table = text[text.index("<!-- audit: begin -->") : text.index("<!-- audit: end -->")]
+    assert re.findall(r"^\| `(.+?)` \| (.+) \|$", table, re.MULTILINE) == list(KINDS.items())

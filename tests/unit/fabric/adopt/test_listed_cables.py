@@ -180,7 +180,9 @@ def test_a_spreadsheet_s_mark_blanks_and_capitals_of_the_header_do_no_harm(tmp_p
 
 
 def test_models_tiers_and_groups_can_be_stated(tmp_path: Path):
-    section = SECTION.replace("}", ', switches: {"SP-[1-2]": {ports: 40, cage_ports: 1, group: pod7}}, spines: "SP-[1-2]"}')
+    section = SECTION.replace(
+        "}", ', switches: {"SP-[1-2]": {ports: 40, cage_ports: 1, group: pod7}}, spines: "SP-[1-2]"}'
+    )
     plan = planned(there(tmp_path, section=section)).plan
     assert {(one.ports, one.lanes, one.group) for one in plan.switches.values() if one.tier == 2} == {(40, 1, "pod7")}
     assert mistakes(tmp_path, LIST.replace("SP-1,3", "SP-1,39"), section.replace("ports: 40", "ports: 36"))[0].endswith(
