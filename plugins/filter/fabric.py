@@ -20,6 +20,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_
     ToolOutput,
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import running_routes, variable_values
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.adopt import adoption
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare import comparison
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core import guid_record
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.places import ordered, worst
@@ -95,10 +96,18 @@ def fabric_comparison(
     if fail_on not in comparison.FATAL:
         raise AnsibleFilterError(f"fabric_comparison: fail_on is {fail_on!r}; allowed: {', '.join(comparison.FATAL)}")
     with _filter_error("fabric_comparison"):
-        outputs = _tool_outputs(discoveries, LldpSettings(port_dialect, int(roce_mtu)))
-        report = comparison.comparison_report(cluster, outputs, fail_on, int(port_step))
+        outputs, last = _tool_outputs(discoveries, LldpSettings(port_dialect, int(roce_mtu))), _last_findings(directory)
+        report = comparison.comparison_report(cluster, outputs, fail_on, int(port_step), last)
     guids = {"path": str(guid_record.path_of(cluster.path)), "content": report.guids}
     return {**asdict(report), "files": fabric_files.entries(report.files, directory), "guids": guids}
+
+
+def _last_findings(directory: str) -> str:
+    """Return the findings.json of the last comparison; "" if it cannot be read."""
+    try:
+        return (Path(directory) / "findings.json").read_text(encoding="utf-8") if directory else ""
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def fabric_discovered(
@@ -132,6 +141,27 @@ def fabric_routes(path: object, discoveries: Discoveries, directory: str = "") -
     return {"table": shown, "worst": gravest, "failed": gravest == ERROR, "findings": to_json(found.findings)}
 
 
+def fabric_adoption(path: object, discoveries: Discoveries, update: str = "", port_step: int = 1) -> dict[str, Any]:
+    """Return what adopting the discovered fabric writes, and its findings."""
+    cluster = cluster_of(path, "fabric_adoption")
+    if update not in ("", variable_values.UPDATE):
+        raise AnsibleFilterError(f"fabric_adoption: update is {update!r}; allowed: {variable_values.UPDATE}")
+    with _filter_error("fabric_adoption"):
+        found = adoption.adoption(cluster, _tool_outputs(discoveries), bool(update), int(port_step))
+    files = [{"path": name, "content": text} for name, text in sorted(found.files.items())]
+    return {**asdict(found), "files": files}
+
+
+def fabric_audit(path: object, discoveries: Discoveries, fail_on: str = "error", port_step: int = 1) -> dict[str, Any]:
+    """Return the audit of the discovered fabric, which needs no plan."""
+    cluster = cluster_of(path, "fabric_audit")
+    if fail_on not in comparison.FATAL:
+        raise AnsibleFilterError(f"fabric_audit: fail_on is {fail_on!r}; allowed: {', '.join(comparison.FATAL)}")
+    with _filter_error("fabric_audit"):
+        found = adoption.audited(cluster, _tool_outputs(discoveries), int(port_step))
+    return {**asdict(found), "failed": found.worst in comparison.FATAL[fail_on]}
+
+
 def fabric_simulation_time(path: object) -> str:
     """Return how much is simulated, and about how long that takes."""
     cluster = cluster_of(path, "fabric_simulation_time")
@@ -152,4 +182,6 @@ class FilterModule:
             "fabric_comparison": fabric_comparison,
             "fabric_discovered": fabric_discovered,
             "fabric_routes": fabric_routes,
+            "fabric_adoption": fabric_adoption,
+            "fabric_audit": fabric_audit,
         }

@@ -28,6 +28,7 @@ from .cluster_model import (
     Slurm,
     SnapshotOrigin,
     Snapshots,
+    SwitchTraits,
     Tenant,
 )
 from .schema.cluster_file import CLUSTER_FILE
@@ -36,7 +37,8 @@ from .schema.reader import ClusterFileError, read
 
 __all__ = [
     "Cluster", "ClusterFileError", "Fabric", "GpuStack", "Gpus", "Host", "HostNic", "Mistake", "Network", "Nic", "Node", "Numa",
-    "PackageAccess", "Partition", "Profile", "Rack", "Services", "Slurm", "SnapshotOrigin", "Snapshots", "Tenant", "load",
+    "PackageAccess", "Partition", "Profile", "Rack", "Services", "Slurm", "SnapshotOrigin", "Snapshots", "SwitchTraits", "Tenant",
+    "load",
 ]  # fmt: skip
 
 _loaded: dict[tuple[str | int, ...], Cluster] = {}

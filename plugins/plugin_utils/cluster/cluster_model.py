@@ -357,6 +357,17 @@ class Tenant:
 
 
 @dataclass(frozen=True, slots=True)
+class SwitchTraits:
+    """A switch of the cable list with values that differ from the fabric's; `key` is the key of the file that names it."""
+
+    key: str
+    name: str
+    ports: int | None = None
+    cage_ports: int | None = None
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Fabric:
     """The fabric as the file states it; `plugin_utils/fabric` makes the plan of it."""
 
@@ -381,6 +392,9 @@ class Fabric:
     partitions: tuple[Tenant, ...] = ()
     # Of each, which key of the file names it, switch and rack.
     switch_racks: tuple[tuple[str, str, str], ...] = ()
+    # The list of cables that states the fabric, as the file names it; None: the shape is planned from the other keys.
+    cables: str | None = None
+    switches: tuple[SwitchTraits, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
 
-from .cluster_model import Fabric, Partition, Profile, Tenant
+from .cluster_model import Fabric, Partition, Profile, SwitchTraits, Tenant
 from .nvlink_domains import check_names
 from .rack_layout import Floor, hostlist, more
 from .schema.cluster_file import SWITCH
@@ -21,6 +21,8 @@ _PLAIN = ("kind", "technology", "speed", "switch_ports", "cage_ports", "uplinks"
 # Speeds of Quantum switches, each of which has an aggregation node.
 _QUANTUM = ("HDR", "NDR", "XDR")
 _TIERS = ("spines", "cores", "leaves")
+# Keys that count cables, which a list of cables states one by one.
+_COUNTS = ("uplinks", "global_links")
 
 
 def fabric_of(
@@ -58,6 +60,8 @@ def fabric_of(
         spare=_ports(data["spare"], "spare", mistakes),
         partitions=_tenants(data, Selecting(floor, profiles, mistakes, partitions), mistakes),
         switch_racks=_switch_racks(data["switch_racks"], floor, mistakes),
+        cables=data["cables"],
+        switches=_switches_of_list(data, mistakes),
     )
 
 
@@ -138,6 +142,27 @@ def _switch_racks(data: Mapping[str, str], floor: Floor, mistakes: Mistakes) -> 
             mistakes.add(path, f"{text} Allowed: one rack for all, one for each, or as many as split them evenly.")
         elif racks:
             found += [(key, switch, racks[number // each]) for number, switch in enumerate(switches)]
+    return tuple(found)
+
+
+def _switches_of_list(data: Mapping[str, Any], mistakes: Mistakes) -> tuple[SwitchTraits, ...]:
+    """Return the switches that differ from the fabric's values; note keys that need a list of cables, or that contradict one."""
+    if not data["cables"]:
+        if data["switches"]:
+            text = "is for a fabric that a list of cables states. State fabric.cables, or remove it."
+            mistakes.add(("fabric", "switches"), text)
+        return ()
+    for key in _COUNTS:
+        if ("fabric", key) in mistakes.lines:
+            mistakes.add(("fabric", key), f"fabric.cables has all cables: {data['cables']}. Remove this key.")
+    named: dict[str, None] = {}
+    found = []
+    for key, traits in data["switches"].items():
+        path: Path = ("fabric", "switches", key)
+        switches = hostlist(key, path, mistakes, SWITCH)
+        once(switches, named, path, mistakes)
+        given = (traits["ports"], traits["cage_ports"], traits["group"] or "")
+        found += [SwitchTraits(key, name, *given) for name in switches]
     return tuple(found)
 
 

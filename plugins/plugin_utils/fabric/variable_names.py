@@ -9,6 +9,7 @@ from ..common.role_interfaces import misspelt_variables
 
 PREFIX = "fabric_"
 VARIABLES = (
+    "fabric_adopt",
     "fabric_directory",
     "fabric_fail_on",
     "fabric_group_pattern",

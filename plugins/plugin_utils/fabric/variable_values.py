@@ -13,6 +13,8 @@ from .compare.port_dialects import dialects
 from .topology.slurm_topology import TopologyError, release
 
 DIRECTORY = "fabric_directory"
+# Value of fabric_adopt.
+UPDATE = "update"
 
 # The directory beside a cluster file that ansible.cfg leaves out of the inventory.
 USUAL = "fabric"
@@ -62,6 +64,14 @@ def _fail_on(value: object) -> str:
     return "" if str(value) in FATAL else f"{value!r} cannot end a run; allowed: {', '.join(FATAL)}"
 
 
+def _adopt(value: object) -> str:
+    return (
+        ""
+        if str(value) in ("", UPDATE)
+        else f"{value!r} is unknown; allowed: {UPDATE}, which replaces a list that differs"
+    )
+
+
 def _number(value: object) -> str:
     right = not isinstance(value, bool) and re.fullmatch(r"[1-9][0-9]{0,8}", str(value))
     return "" if right else f"{value!r} is not a number; allowed: 1 or more"
@@ -82,6 +92,7 @@ def _pattern(value: object) -> str:
 
 _JUDGES: dict[str, Callable[[object], str]] = {
     "fabric_slurm_version": _version,
+    "fabric_adopt": _adopt,
     "fabric_fail_on": _fail_on,
     "fabric_port_dialect": _dialect,
     "fabric_port_step": _number,

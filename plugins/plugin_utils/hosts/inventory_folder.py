@@ -19,6 +19,7 @@ NEIGHBOURS = (
     "^files$",
     "^templates$",
     r"^vendor\.json$",
+    r"\.csv$",
 )
 """Patterns of names beside a cluster file that are not inventories; those of `ignore_patterns` in ansible.cfg."""
 

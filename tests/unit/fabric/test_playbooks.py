@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import textwrap
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.n
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.requested_proofs import duration
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.variable_names import VARIABLES
 from tests.kit.fabric_files import artefacts
+from tests.unit.fabric.adopt.judge import adopted
+from tests.unit.fabric.adopt.shapes import cluster_text, existing
 from tests.unit.fabric.messages import check_messages
 from tests.unit.fabric.pod import ROOT, VARIABLE, books, cluster, files, play, seen, swap
 
@@ -61,6 +64,64 @@ def test_a_fault_fails_the_run_and_leaves_its_files(tmp_path: Path):
         "findings.json", "findings.xml", "fabric.html",
     }  # fmt: skip
     assert not (tmp_path / "pod.guids.json").exists()
+
+
+@pytest.mark.simulation
+def test_an_existing_fabric_is_adopted_and_then_compared_without_a_finding(tmp_path: Path):
+    site = tmp_path / "site"
+    site.mkdir()
+    there = existing("rail-optimised", 2, site)
+    (saved,) = there.outputs()
+    (tmp_path / "saved.txt").write_text(saved.text)
+    # The inventory is the directory: what is written beside the cluster file must not be read as inventory.
+    options = ["-i", str(site), "-e", f"fabric_saved={tmp_path}/saved.txt"]
+    done = play(*books("fabric_adopt"), *options, "--check", "--diff")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.findall(r"^localhost .* changed=(\d+)", done.stdout, re.MULTILINE) == ["1"]
+    assert "+a,a_port,b,b_port,comment" in done.stdout
+    assert [path.name for path in files(site)] == ["there.bedplate.yml"]
+    done = play(*books("fabric_adopt", "fabric_adopt", "fabric_audit"), *options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    # The recap counts all plays so far: the second adoption and the audit change nothing.
+    assert re.findall(r"^localhost .* changed=(\d+)", done.stdout, re.MULTILINE) == ["1"] * 3
+    assert (
+        "there: rail-optimised; 12 switches on 2 tiers (8, 4); 64 HCAs, 128 cables; 3 findings: 3 unnamed"
+        in done.stdout
+    )
+    assert there.path.read_text() == cluster_text(there.world.plan)
+    section = re.search(r"^ *fabric:\n(?: +\S.*\n)+", done.stdout, re.MULTILINE)
+    assert section
+    there.path.write_text(there.path.read_text() + textwrap.dedent(section[0]))
+    done = play(*books("fabric_compare", "fabric"), *options, "-e", "fabric_fail_on=notice")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "there: 128 of 128 planned cables are as planned, no findings" in done.stdout
+    assert "SwitchName" in (site / "fabric/slurm/topology.conf").read_text()
+
+
+@pytest.mark.simulation
+def test_an_adopted_list_that_differs_is_replaced_only_when_that_is_asked_for(tmp_path: Path):
+    there = existing("leaf-spine", 2, tmp_path)
+    adopted(there)
+    before = (tmp_path / "cables.csv").read_text()
+    link = next(link for link in there.world.links if link.kind != "host")
+    there.world.cut(link.ends[0])
+    (saved,) = there.outputs()
+    (tmp_path / "saved.txt").write_text(saved.text)
+    options = [*books("fabric_adopt"), "-i", str(there.path), "-e", f"fabric_saved={tmp_path}/saved.txt"]
+    done = play(*options)
+    assert done.returncode == 2
+    assert "1 cable less" in done.stdout
+    assert (tmp_path / "cables.csv").read_text() == before
+    done = play(*options, "--diff", "-e", "fabric_adopt=update")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(rf"^ *-{link.a},{link.a_port},{link.b},{link.b_port},", done.stdout, re.MULTILINE)
+    assert len((tmp_path / "cables.csv").read_text().splitlines()) == len(before.splitlines()) - 1
+    # What is wrong with a list ends every run before anything is written.
+    (tmp_path / "cables.csv").write_text(before.replace("gpu003 mlx5_0", "gpu999 mlx5_0"))
+    done = play(*books("fabric"), "-i", str(there.path))
+    assert done.returncode == 2
+    assert re.search(r"cables\.csv:\d+: a: 'gpu999' is neither a node nor a host", done.stdout)
+    assert not (tmp_path / "fabric/cabling.csv").exists()
 
 
 @pytest.mark.simulation

@@ -17,7 +17,9 @@ ROOT = Path(__file__).parents[3]
 POD = ROOT / "inventories/examples/pod-32/pod-32.bedplate.yml"
 RACK = ROOT / "inventories/examples/rack-4/rack-4.bedplate.yml"
 CALLS = {
+    "fabric_adoption": "([{'name': 'x', 'text': 'x'}])",
     "fabric_artefacts": "('/srv')",
+    "fabric_audit": "([{'name': 'x', 'text': 'x'}])",
     "fabric_comparison": "([{'name': 'x', 'text': 'x'}])",
     "fabric_directory": "('/srv')",
     "fabric_discovered": "([{'name': 'x', 'text': 'x'}])",
@@ -70,7 +72,9 @@ def test_a_cluster_without_a_fabric_has_no_plan(name: str):
     sentences.check(SENTENCES, "a cluster without a fabric", [said.replace(name, "FILTER")])
 
 
-@pytest.mark.parametrize("name", ["fabric_comparison", "fabric_discovered", "fabric_routes"])
+@pytest.mark.parametrize(
+    "name", ["fabric_comparison", "fabric_discovered", "fabric_routes", "fabric_adoption", "fabric_audit"]
+)
 def test_a_text_without_a_fabric_is_no_fabric_with_everything_missing(name: str):
     nothing = refusal(f"bedplate_cluster_file | bedplate.cluster.{name}([{{'name': 'x', 'text': 'x'}}])")
     assert [one for one in (f"{name}: x: ", " line 1 ", "'x'", "ibnetdiscover") if one not in nothing] == []
@@ -119,6 +123,10 @@ def test_wrong_options_are_said():
     assert [one for one in ("fail_on", "'warn'", "error", "warning", "notice", "never") if one not in value] == []
     option = refusal("bedplate_cluster_file | bedplate.cluster.fabric_discovered(found, hosts='x')", found=found)
     assert [one for one in ("option hosts;", " host,", "storage", "group") if one not in option] == []
+    update = refusal("bedplate_cluster_file | bedplate.cluster.fabric_adoption(found, update='yes')", found=found)
+    assert [one for one in ("update", "'yes'") if one not in update] == []
+    limit = refusal("bedplate_cluster_file | bedplate.cluster.fabric_audit(found, fail_on='warn')", found=found)
+    assert limit.replace("fabric_audit", "fabric_comparison") == value
     version = refusal("bedplate_cluster_file | bedplate.cluster.fabric_artefacts('/srv', 'new')")
     assert re.search(r"'new' .*Slurm", version)
-    sentences.check(SENTENCES, "wrong options", [value, option, version])
+    sentences.check(SENTENCES, "wrong options", [value, option, update, version])

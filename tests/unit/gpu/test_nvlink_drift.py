@@ -82,7 +82,9 @@ def test_imex_is_told_all_addresses_of_the_domain_a_line_each(tmp_path: Path, ho
 def test_a_domain_over_two_racks_has_one_list(tmp_path: Path) -> None:
     racks = '  r3: {nodes: "c[1-2]", profile: tray}\n'
     text = FILE.replace(racks, '  r[3-4]: {nodes: "c[1-4]", profile: tray, nvlink_domain: 4, nvlink_domain_name: d}\n')
-    assert [listed(told(tmp_path, host, text)) for host in ("c1", "c4")] == [[f"10.0.0.{one}" for one in range(19, 23)]] * 2
+    assert [listed(told(tmp_path, host, text)) for host in ("c1", "c4")] == [
+        [f"10.0.0.{one}" for one in range(19, 23)]
+    ] * 2
 
 
 def test_other_platforms_have_no_such_list(tmp_path: Path) -> None:

@@ -61,9 +61,8 @@ def test_every_variable_of_a_playbook_is_described_and_every_described_one_is_us
         assert set(USED.findall(text)) - registered <= described[name] | set(DATA["common"]), name
         # A filter reads the first; actions read the others.
         for variable in described[name] - {"bedplate_reboot_batch", *BY_ACTIONS}:
-            shared = dict.fromkeys(("fabric_compare", "fabric_routes", "fabric_topology"), "fabric_discover").get(
-                name, name
-            )
+            discovers = ("fabric_compare", "fabric_adopt", "fabric_audit", "fabric_routes", "fabric_topology")
+            shared = "fabric_discover" if name in discovers else name
             assert variable in text + PLAYBOOKS[shared], (name, variable)
 
 

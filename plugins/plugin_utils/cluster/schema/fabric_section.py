@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from .fields import Field
-from .text_rules import HOST_NAME, PORT, TENANT_NAME, names
+from .text_rules import HOST_NAME, PORT, TENANT_NAME, TEXT, WORD, names
 
 _MEMBERS = {
     "nodes": Field(
@@ -37,6 +37,12 @@ _TENANT = {
     "ipoib": Field("Whether IP runs in it.", "bool", default=True),
 }
 
+_SWITCH = {
+    "ports": Field("Its ports, if not `fabric.switch_ports`.", "int", minimum=2, maximum=1024),
+    "cage_ports": Field("Ports of a cage of it, if not `fabric.cage_ports`.", "int", minimum=1, maximum=8),
+    "group": Field("Its pod, or its group of a dragonfly; by default that of its nodes.", **WORD),
+}
+
 FABRIC = {
     "spines": names("Spine switches, as names or hostlists; for Slurm they are one tier."),
     "top": Field("Name of that tier in Slurm's topology.", default="spine", **HOST_NAME),
@@ -47,6 +53,17 @@ FABRIC = {
         "fabric for each rail), dragonfly (groups joined pairwise; with spines dragonfly+).",
         default="leaf-spine",
         choices=("leaf-spine", "rail-optimised", "three-tier", "rail-only", "dragonfly"),
+    ),
+    "cables": Field(
+        "A list of cables that states a fabric which exists: a CSV file, as a path beside the cluster file or an absolute one, such as "
+        "cables.csv. `kind` is then the shape of these cables.",
+        **TEXT,
+    ),
+    "switches": Field(
+        "With `cables`: switches that differ from `switch_ports` and `cage_ports`, by hostlists.",
+        "map",
+        keys=Field("switches"),
+        item=Field("a switch", "section", fields=_SWITCH),
     ),
     "technology": Field("What the switches speak.", default="infiniband", choices=("infiniband", "ethernet")),
     "speed": Field("Speed of a lane of every link.", default="NDR", choices=("EDR", "HDR", "NDR", "XDR")),

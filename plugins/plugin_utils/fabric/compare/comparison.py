@@ -27,6 +27,7 @@ from ..report.fabric_files import places
 from ..report.finding_files import as_json, junit
 from ..report.finding_table import printable, table
 from ..report.page import page
+from ..report.since_last import since_last
 from ..topology.planned_topologies import slurm_files, tree_of
 from . import plan_of_discovery
 from .fabric_drift import Comparison, comparison
@@ -57,9 +58,12 @@ class ComparisonReport:
 
 @suspend_collection
 def comparison_report(
-    cluster: Cluster, outputs: Sequence[ToolOutput], fail_on: str = ERROR, step: int = 1
+    cluster: Cluster, outputs: Sequence[ToolOutput], fail_on: str = ERROR, step: int = 1, last: str = ""
 ) -> ComparisonReport:
-    """Return the comparison of the plan with the outputs of discovery tools. Raises the errors of `planned`, and SavedError."""
+    """Return the comparison of the plan with the outputs of discovery tools. Raises the errors of `planned`, and SavedError.
+
+    `last` is the findings.json of the last comparison; with it, findings that are new are marked, and those that are gone are named.
+    """
     plan = planned(cluster).plan
     queried, not_reported = _lldp_part(plan, outputs)
     result = comparison(queried, read_discoveries(outputs, plan, step))
@@ -67,15 +71,16 @@ def comparison_report(
     gravest = worst(findings)
     limit = fail_on if fail_on in (ERROR, WARNING, NOTICE) else ERROR
     shown = with_learned_guids(plan, result.seen) if result.seen else plan
+    since = since_last(last, plan.name, findings)
     files = {
-        "findings.json": as_json(plan, findings, ok=ok),
+        "findings.json": as_json(plan, findings, ok=ok, since=since),
         "findings.xml": junit(plan, findings, fail_on=limit),
         "fabric.html": page(shown, findings, cable_list.rows(shown, places(cluster)), ok=ok),
     }
-    summary = _summary(plan, result, findings)
+    summary = "; ".join(filter(None, (_summary(plan, result, findings), str(since))))
     return ComparisonReport(
         summary,
-        table(findings, summary),
+        table(findings, summary, since),
         gravest,
         gravest in FATAL[fail_on],
         {"ok": ok, **Counter(one.kind for one in findings)},

@@ -21,6 +21,7 @@ from ..core.link_rates import Rate, common_lower_rate, ethernet_gbits, is_slower
 from ..core.places import End, counted, describe, ordered, place
 from .cable_faults import FaultClassifier, chains
 from .identify import IdentifiedFabric, identify_nodes
+from .named_by_list import named_by_list
 from .reachability import unreached_parts
 
 _WHAT = {SWITCH: "a switch", CA: "an HCA"}
@@ -42,11 +43,12 @@ class Comparison:
 def comparison(plan: Plan, discoveries: Mapping[str, Discovery]) -> Comparison:
     """Return the differences and the correct cables. A plane may be discovered from several nodes, under any names."""
     plan = _clear_part(plan, {name for discovery in discoveries.values() for name in discovery.unclear})
+    discoveries, named = named_by_list(plan, discoveries)
     seen = identify_nodes(plan, discoveries)
     work = _Comparer(plan, seen)
     work.run()
     told = [finding for discovery in discoveries.values() for finding in discovery.findings]
-    return Comparison(ordered([*seen.findings, *told, *work.found]), work.ok, len(work.cables), seen)
+    return Comparison(ordered([*seen.findings, *told, *named, *work.found]), work.ok, len(work.cables), seen)
 
 
 def _clear_part(plan: Plan, unclear: set[str]) -> Plan:

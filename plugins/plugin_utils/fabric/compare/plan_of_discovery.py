@@ -20,6 +20,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery 
 
 from ..core.fabric_model import STORAGE, Hca, Link, Plan, Switch
 from ..core.node_descriptions import is_aggregation, is_unnamed, plain_name
+from ..core.switch_graph import tiers_of
 
 # A host's name, with or without a domain, at the start of an HCA's description.
 HOST = r"(?P<host>[A-Za-z0-9_][A-Za-z0-9_-]*)(?:\.[A-Za-z0-9_.-]*)?(?: .*)?"
@@ -166,7 +167,7 @@ class _PlanBuilder:
 
 
 def _tiers(plan: Plan) -> dict[str, int]:
-    """Return the tier of each switch: 1 for a switch with hosts, otherwise the distance to the nearest leaf plus 1."""
+    """Return the tier of each switch."""
     near: dict[str, set[str]] = {name: set() for name in plan.switches}
     hosts: Counter[str] = Counter()
     for link in plan.links:
@@ -175,22 +176,4 @@ def _tiers(plan: Plan) -> dict[str, int]:
         else:
             near[link.a].add(link.b)
             near[link.b].add(link.a)
-    tier = {name: 1 for name in near if hosts[name] and not _above(name, near, hosts)}
-    step = list(tier)
-    while step:
-        found = {other for name in step for other in near[name] if other not in tier}
-        tier |= dict.fromkeys(found, tier[step[0]] + 1)
-        step = sorted(found)
-    return {name: tier.get(name, 1) for name in near}
-
-
-def _above(name: str, near: Mapping[str, set[str]], hosts: Mapping[str, int]) -> bool:
-    """Return whether a switch with few hosts is above leaves: most neighbours without hosts connect to the same leaves."""
-    mine = near[name]
-    below = {other for other in mine if hosts[other]}
-    if len(below) < 2 or 2 * len(below) <= len(mine) or hosts[name] > min(hosts[other] for other in below):
-        return False
-    beside = {other for low in below for other in near[low]} - {name}
-    return any(
-        not hosts[other] and 2 * len(near[other] & mine) > len((near[other] | mine) - {name, other}) for other in beside
-    )
+    return tiers_of(near, hosts)

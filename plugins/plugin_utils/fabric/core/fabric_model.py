@@ -77,6 +77,9 @@ class Link:
     kind: str
     # A planned cable that is missing on purpose.
     missing: bool = False
+    # Of this cable, if not the plan's: speed of a lane, and width.
+    speed: str = ""
+    width: str = ""
 
     @property
     def ends(self) -> tuple[tuple[str, int], tuple[str, int]]:
@@ -141,6 +144,9 @@ class Plan:
     domains: list[Domain] = field(default_factory=list)
     # Switch -> ports that are kept free on purpose.
     spare: dict[str, list[int]] = field(default_factory=dict)
+    # A list of cables states it: its shape is that of the fabric that exists, and `uncabled` are the HCAs that the list does not have.
+    listed: bool = False
+    uncabled: list[str] = field(default_factory=list)
     # Switch or HCA -> highest port that `join` used; cables upwards use a switch's last ports, and do not count.
     used: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
 

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import chain
 
 from ..core.fabric_model import Plan, PlanProblem
 from ..topology.slurm_topology import Topology
-from . import rules_cables, rules_partitions, rules_shape, rules_topology
+from . import rules_cables, rules_listed, rules_partitions, rules_shape, rules_topology
 from .plan_index import View
 
 Rule = Callable[[View], Iterable[PlanProblem]]
@@ -18,10 +19,13 @@ RULES: dict[str, tuple[str, tuple[Rule, ...]]] = {
     "P2": ("names and GUIDs are unique and can be read", (rules_cables.names, rules_cables.guids)),
     "P3": (
         "there are as many cables as the shape needs",
-        (rules_cables.counts,),
+        (rules_cables.counts, rules_listed.cables),
     ),
     "P4": ("no switch is oversubscribed, and cables are even", (rules_cables.oversubscription, rules_cables.pairs)),
-    "P5": ("a tree is a tree, and planes are apart", (rules_shape.tiers, rules_shape.planes, rules_shape.roots)),
+    "P5": (
+        "a tree is a tree, and planes are apart",
+        (rules_shape.tiers, rules_shape.planes, rules_shape.roots, rules_listed.kind),
+    ),
     "P6": ("HCAs are on the leaves of their rails", (rules_shape.rails, rules_shape.all_rails)),
     # P7 and P8 were checks of OpenSM's lists, which tests read now.
     "P9": (
@@ -38,6 +42,8 @@ RULES: dict[str, tuple[str, tuple[Rule, ...]]] = {
 
 # Rules that hold, or not, whatever cables there are between switches: of a plan that could not be finished.
 WITHOUT_CABLES = ("P2", "P6", "P12")
+# Rules on the shape that a plan should have: a list of cables states a fabric that exists, so there they warn.
+OF_SHAPE = ("P3", "P4", "P5", "P6", "P9")
 # Rules that look at Slurm's topology.
 OF_TOPOLOGY = ("P11", "P12")
 
@@ -56,5 +62,7 @@ def check_topology(plan: Plan, topology: Topology, nodes: Sequence[str]) -> list
 
 
 def _found(view: View, names: Iterable[str]) -> list[PlanProblem]:
-    found = chain.from_iterable(rule(view) for name in names for rule in RULES[name][1])
+    found: Iterable[PlanProblem] = chain.from_iterable(rule(view) for name in names for rule in RULES[name][1])
+    if view.plan.listed:
+        found = (replace(one, severity="warning") if one.rule in OF_SHAPE else one for one in found)
     return sorted(found, key=lambda one: one.severity != "error")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
@@ -15,13 +16,18 @@ from ...cluster.nvlink_domains import split, whole_sizes
 from ...cluster.schema.fields import Path, allowed
 from ...cluster.schema.late_mistakes import MistakeCollector
 from ..core.fabric_model import COMPUTE, STORAGE, Domain, Plan, TenantPartition
+from .cable_rows import WrittenCables
+from .listed_plan import ListError, listed_plan
 from .plan_mistakes import check_ports
 from .servers import Plug, Server, attach
 from .templates import TEMPLATES, FabricShape, TemplateError, WiredHost, WiredNic, unjoined
 
 
-def plan_of(cluster: Cluster) -> Plan:
-    """Return the plan; TemplateError has the reasons against one, with their lines and alternatives."""
+def plan_of(cluster: Cluster, written: WrittenCables | None = None) -> Plan:
+    """Return the plan; TemplateError has the reasons against one, with their lines and alternatives.
+
+    `written` replaces the list of cables that `fabric.cables` names.
+    """
     fabric, wrong = cluster.fabric, MistakeCollector(cluster.path)
     if fabric is None:
         wrong.add(("fabric",), "there is no section `fabric`, so there is nothing to plan")
@@ -33,19 +39,13 @@ def plan_of(cluster: Cluster) -> Plan:
             ("profiles",), f"no profile has `nics`{rail}, so no cable goes to a node: name the NICs of the fabric"
         )
         raise TemplateError("\n".join(wrong.lines()))
-    shape, whole = _shape(cluster, fabric), True
-    try:
-        plan = TEMPLATES[fabric.kind](hosts, shape)
-    except TemplateError as error:
-        for key, text in error.mistakes:
-            wrong.add(("fabric", key), text)
-        plan, whole = unjoined(fabric.kind, hosts, shape), False
-    plugged = _add_servers(plan, cluster, fabric, wrong, whole)
+    if fabric.cables:
+        plan, whole, plugged = _listed(cluster, fabric, wrong, written), True, True
+    else:
+        plan, whole, plugged = _templated(cluster, fabric, hosts, wrong)
     _stand(plan, fabric, wrong)
     check_ports(plan, fabric.spare, "spare", wrong)
     check_ports(plan, fabric.missing, "missing", wrong)
-    # Leaves of servers have uplinks when all servers are plugged in.
-    whole = whole and (plugged or not fabric.leaves)
     if whole:
         _leave_out(plan, fabric, wrong)
     if plugged:
@@ -58,6 +58,30 @@ def plan_of(cluster: Cluster) -> Plan:
         why.plan, why.whole = plan, whole
         raise why
     return plan
+
+
+def _listed(cluster: Cluster, fabric: Fabric, wrong: MistakeCollector, written: WrittenCables | None) -> Plan:
+    """Return the plan of a list of cables; mistakes of the list are the only ones then."""
+    try:
+        return listed_plan(cluster, fabric, wrong, written)
+    except ListError as error:
+        raise TemplateError("\n".join([*wrong.lines(), str(error)])) from None
+
+
+def _templated(
+    cluster: Cluster, fabric: Fabric, hosts: Sequence[WiredHost], wrong: MistakeCollector
+) -> tuple[Plan, bool, bool]:
+    """Return the plan of a shape, whether it has all cables between switches, and whether all servers are plugged in."""
+    shape, whole = _shape(cluster, fabric), True
+    try:
+        plan = TEMPLATES[fabric.kind](hosts, shape)
+    except TemplateError as error:
+        for key, text in error.mistakes:
+            wrong.add(("fabric", key), text)
+        plan, whole = unjoined(fabric.kind, hosts, shape), False
+    plugged = _add_servers(plan, cluster, fabric, wrong, whole)
+    # Leaves of servers have uplinks when all servers are plugged in.
+    return plan, whole and (plugged or not fabric.leaves), plugged
 
 
 def _shape(cluster: Cluster, fabric: Fabric) -> FabricShape:

@@ -18,13 +18,14 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding im
 
 from ..core.fabric_model import Plan
 from ..core.places import KINDS, worst
+from .since_last import FIRST, SinceLast
 from .svg import xml_text
 
 _GRAVITY = (NOTICE, WARNING, ERROR)
 
 
-def as_json(plan: Plan, findings: Sequence[Finding], *, ok: int | None = None) -> str:
-    """Return findings for machines; `worst` is the gravest severity, "" without findings."""
+def as_json(plan: Plan, findings: Sequence[Finding], *, ok: int | None = None, since: SinceLast = FIRST) -> str:
+    """Return findings for machines; `worst` is the gravest severity, "" without findings. `since` has the new ones."""
     counts: Mapping[str, int] = Counter(one.kind for one in findings)
     found = {
         "fabric": plan.name,
@@ -32,7 +33,9 @@ def as_json(plan: Plan, findings: Sequence[Finding], *, ok: int | None = None) -
         "ok": ok,
         "planned": sum(1 for _unused in plan.present),
         "counts": {kind: counts[kind] for kind in sorted(counts)},
-        "findings": to_json(findings),
+        "new": len(since.new),
+        "findings": [{**row, "new": since.is_new(one)} for row, one in zip(to_json(findings), findings, strict=True)],
+        "gone": to_json(since.gone),
     }
     return json.dumps(found, indent=1) + "\n"
 

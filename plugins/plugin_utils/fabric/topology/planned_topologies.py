@@ -143,7 +143,8 @@ def tree_of(cluster: Cluster, plan: Plan, **options: str) -> Topology:
     seen = {hca.host for hca in plan.hcas.values()}
     # Without a section `fabric` nothing says which nodes are to have none.
     inside = {
-        node.name: not cluster.fabric or node.name in seen or in_fabric(node.profile, kind) for node in cluster.nodes
+        node.name: not cluster.fabric or node.name in seen or (in_fabric(node.profile, kind) and not plan.listed)
+        for node in cluster.nodes
     }
     tree = slurm_topology.tree(plan, nodes=[name for name, there in inside.items() if there], top=top, **options)
     if without := tuple(name for name, there in inside.items() if not there):

@@ -139,6 +139,10 @@ class Simulator:
 
     def discover(self, world: World) -> dict[str, Discovery]:
         """Ask each plane from one of its HCAs; as fabric_facts does, complaints come behind what was found."""
+        return {plane: parse(text.split("\n")) for plane, text in self.texts(world).items()}
+
+    def texts(self, world: World) -> dict[str, str]:
+        """Return plane -> what ibnetdiscover prints there, with its complaints."""
         found = {}
         for plane in world.plan.planes:
             start = _start(world, plane)
@@ -148,8 +152,7 @@ class Simulator:
                 cwd=self.directory, env=environment, capture_output=True, timeout=30, check=False,
             )  # fmt: skip
             said = [line for line in result.stderr.decode(errors="replace").split("\n") if line.strip()]
-            text = result.stdout.decode(errors="replace")
-            found[plane] = parse([*text.split("\n"), *said])
+            found[plane] = "\n".join([result.stdout.decode(errors="replace"), *said])
         return found
 
 

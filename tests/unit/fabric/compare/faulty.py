@@ -421,11 +421,21 @@ FAULTS = (
 )  # fmt: skip
 
 
-def plant(plan: Plan, seed: int, count: int, faults: tuple[Callable[[World], bool], ...] = FAULTS) -> World:
-    """Return a world with `count` faults that do not touch each other, and of which none cuts a switch off."""
+def plant(
+    plan: Plan,
+    seed: int,
+    count: int,
+    faults: tuple[Callable[[World], bool], ...] = FAULTS,
+    prepare: Callable[[World], object] = lambda _world: None,
+) -> World:
+    """Return a world with `count` faults that do not touch each other, and of which none cuts a switch off.
+
+    `prepare` makes of a world what it is without any fault.
+    """
     rng = random.Random(seed)
     while True:
         world = World(plan, rng)
+        prepare(world)
         planted = tries = 0
         while planted < count and tries < 60:
             tries += 1

@@ -1,0 +1,1 @@
+"""Adopt a fabric that exists: audit it, and write its cables."""
