@@ -70,7 +70,7 @@ class _ListedPlan:
             spare.setdefault(switch, []).append(port)
         self.plan = Plan(
             cluster.name, fabric.kind, fabric.technology, fabric.speed, "4x", float(fabric.oversubscription),
-            spare={name: sorted(set(ports)) for name, ports in spare.items()}, listed=True,
+            sharp=fabric.sharp, spare={name: sorted(set(ports)) for name, ports in spare.items()}, listed=True,
         )  # fmt: skip
         self.nodes = {node.name for node in cluster.nodes}
 
