@@ -135,7 +135,8 @@ def test_mistakes_end_the_run_before_anything_is_written(tmp_path: Path):
 
 @pytest.mark.playbooks
 @pytest.mark.parametrize(
-    ("name", "hint"), [("fabric_failon", "did you mean fabric_fail_on?"), ("fabric_zz", "allowed: fabric_directory, ")]
+    ("name", "hint"),
+    [("fabric_failon", "did you mean fabric_fail_on?"), ("fabric_zz", "allowed: fabric_adopt, fabric_directory, ")],
 )
 def test_a_variable_that_no_playbook_takes_is_refused_before_anything_is_read(name: str, hint: str, tmp_path: Path):
     found = cluster(tmp_path)

@@ -30,6 +30,7 @@ KINDS = {
     "rail-mix": "a card is on a leaf that holds another rail",
     "uneven-uplinks": "a switch has fewer or more cables up than its like, or not the same number to each switch above",
     "leaf-to-leaf": "a cable joins two switches of one tier of a tree",
+    "loop": "both ends of a cable are in one switch",
     "half-seen": "only one end reports the cable",
     "dead-port": "a card that a host of its kind has is not seen: its port, its cable or the card is dead",
     "mixed-speed": "a cable runs at another speed or width than its like",

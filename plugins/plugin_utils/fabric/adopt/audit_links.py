@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import NOTICE, WARNING, Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, NOTICE, WARNING, Finding
 
 from ..core.fabric_model import Link
 from ..core.link_rates import Rate, is_slower, is_unreadable
@@ -19,8 +19,16 @@ _RULE = 0.75
 
 def link_findings(seen: SeenFabric) -> Iterator[Finding]:
     """Yield the findings on single cables."""
+    yield from _loops(seen)
     yield from _half(seen)
     yield from _rates(seen)
+
+
+def _loops(seen: SeenFabric) -> Iterator[Finding]:
+    for link in seen.loops:
+        one, other = link.ends
+        text = f"its other end is in {describe(other, seen.plan)}" if one != other else "a loopback plug"
+        yield Finding("loop", describe(one, seen.plan), "", text, "remove it", ERROR, ports=link.ends)
 
 
 def _half(seen: SeenFabric) -> Iterator[Finding]:

@@ -43,6 +43,8 @@ class SeenFabric:
     half: list[tuple[End, End]] = field(default_factory=list)
     # Cables of HCAs with several ports; a plan has one port of an HCA.
     second_ports: list[Link] = field(default_factory=list)
+    # Cables with both ends in one switch.
+    loops: list[Link] = field(default_factory=list)
     aggregation: int = 0
 
 
@@ -134,9 +136,12 @@ class _Reader:
         plan, names = self.seen.plan, self.seen.names
         found: list[Link] = []
         for (guid, port), (far_guid, far_port) in self.merged.cables.items():
-            if guid not in names or far_guid not in names or guid == far_guid:
+            if guid not in names or far_guid not in names:
                 continue
             one, other = (names[guid], port), (names[far_guid], far_port)
+            if guid == far_guid:
+                self.seen.loops += [Link(*one, *other, "local")] if port <= far_port else []
+                continue
             if one[0] in plan.hcas or (other[0] in plan.switches and one < other):
                 found.append(Link(*one, *other, "host" if one[0] in plan.hcas else "switch"))
         near: dict[str, set[str]] = {name: set() for name in plan.switches}

@@ -21,6 +21,8 @@ from ..core.unnamed_nodes import guid_in_name
 
 def named_by_list(plan: Plan, discoveries: Mapping[str, Discovery]) -> tuple[Mapping[str, Discovery], list[Finding]]:
     """Return the discoveries with the names of the list, and a finding about nodes that have got a name since it was written."""
+    if not plan.listed:
+        return discoveries, []
     names = {guid: name for name in (*plan.switches, *plan.hcas) if (guid := guid_in_name(name))}
     if not names:
         return discoveries, []

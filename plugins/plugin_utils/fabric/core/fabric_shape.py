@@ -124,7 +124,8 @@ def _kind(plan: Plan, cables: SwitchCables, tiers: Mapping[str, int], groups: li
 def _traits(plan: Plan, cables: SwitchCables, tiers: Mapping[str, int], groups: list[list[str]]) -> Iterable[str]:
     top = max(tiers.values(), default=0)
     counts = Counter(tiers.values())
-    yield f"{len(tiers)} switch{'es' * (len(tiers) != 1)} on {top} tier{'s' * (top != 1)} ({', '.join(str(counts[one]) for one in sorted(counts))})"
+    each = ", ".join(str(counts[one]) for one in sorted(counts))
+    yield f"{len(tiers)} switch{'es' * (len(tiers) != 1)} on {top} tier{'s' * (top != 1)} ({each})"
     if groups:
         yield f"{len(groups)} groups of {_numbers(map(len, groups))} switches"
     if (parts := len(cables.parts())) > 1:

@@ -13,7 +13,7 @@ from ...cluster import Cluster, Fabric, SwitchTraits
 from ...cluster.schema.text_rules import WORD
 from ..core.fabric_model import COMPUTE, STORAGE, Hca
 from ..core.places import End
-from ..core.unnamed_nodes import guid_in_name
+from ..core.unnamed_nodes import DEVICE, guid_in_name
 from .cable_rows import WrittenCable, WrittenCables, WrittenEnd
 
 _PORT = re.compile(r"[0-9]{1,5}\Z")
@@ -110,7 +110,7 @@ class _EndResolver:
                 self.written.add(line, f"{key}_port: {text}")
                 return None
             return self._hca(line, key, host, words[0])
-        if host in self.known or guid_in_name(host):
+        if host in self.known or (guid_in_name(host) and end.port == DEVICE):
             return self._hca(line, f"{key}_port", host, end.port)
         return self._switch(line, key, end)
 

@@ -110,6 +110,18 @@ def test_a_card_that_gets_a_name_is_said_and_adopted_by_it(tmp_path: Path):
     assert comparison_report(there.cluster(), there.outputs()).counts == {"ok": len(there.world.plan.links)}
 
 
+def test_a_switch_without_a_name_is_adopted_by_its_guid(tmp_path: Path):
+    there = existing("leaf-spine", 5, tmp_path)
+    first, second, *_rest = there.world.plan.switches
+    there.world.rename[first] = "Quantum Mellanox Technologies"
+    there.world.rename[second] = "Quantum Mellanox Technologies"
+    plan, found = adopted(there)
+    names = {f"unnamed-{there.world.plan.switches[name].guid}" for name in (first, second)}
+    assert names < plan.switches.keys()
+    assert "2 switches without a usable name" in found.table
+    assert comparison_report(there.cluster(), there.outputs()).counts == {"ok": len(there.world.plan.links)}
+
+
 def test_names_that_fit_no_node_are_listed_and_never_guessed(tmp_path: Path):
     there = existing("leaf-spine", 5, tmp_path)
     plan = there.world.plan

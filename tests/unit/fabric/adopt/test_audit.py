@@ -97,6 +97,15 @@ def test_a_cable_between_two_leaves(tmp_path: Path, name: str):
     assert (told.kind, told.severity, set(told.ports)) == ("leaf-to-leaf", ERROR, {one, other})
 
 
+def test_a_cable_with_both_ends_in_one_switch(tmp_path: Path):
+    world = named("leaf-spine", tmp_path).world
+    (one,) = free(world, 1, 1)
+    other = next(port for port in range(one[1] + 1, 21) if port not in world.nodes[one[0]].cables)
+    world.join(one, (one[0], other))
+    (told,) = found(world)
+    assert (told.kind, told.severity, set(told.ports)) == ("loop", ERROR, {one, (one[0], other)})
+
+
 @pytest.mark.parametrize("name", TREES)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_leaf_with_a_cable_up_less_than_the_others(tmp_path: Path, name: str, seed: int):
