@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Find switches and hosts whose names are in each other's place: all cables of one fit the other, and the reverse.
+
+Without this, two exchanged names are as many misplaced cables as both have. Three or more can be in a ring; in a row, the last place has a
+node without its name, or none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+
+from ..core.places import End
+from .binding import Binding
+from .identified_fabric import EXCHANGED, GUID, NAME, Exchange
+
+# Switches and their neighbours may all be exchanged: leaves are found by their hosts first, then spines by the leaves.
+_ROUNDS = 4
+
+
+class MisplacedCables:
+    """Planned cables of nodes with a name that are discovered elsewhere, or not at all.
+
+    `right` and `wrong` count them by switch; `adapters` are those with a cable in another port.
+    """
+
+    def __init__(self, binding: Binding) -> None:
+        self.right: Counter[str] = Counter()
+        self.wrong: Counter[str] = Counter()
+        self.adapters: list[str] = []
+        guids, cables, hcas = binding.taken, binding.merged.cables, binding.plan.hcas
+        for link in binding.plan.present:
+            if link.a not in guids or link.b not in guids:
+                continue
+            found = cables.get((guids[link.a], link.a_port))
+            if found == (guids[link.b], link.b_port):
+                self.right[link.b] += 1
+                self.right[link.a] += 1
+            else:
+                self.wrong[link.b] += 1
+                self.wrong[link.a] += 1
+                if link.a in hcas and found:
+                    self.adapters.append(link.a)
+
+
+def name_exchanged_switches(binding: Binding, misplaced: MisplacedCables) -> None:
+    """Name switches again whose own names are in each other's place."""
+    moves: dict[str, str] = {}
+    fitting: dict[str, tuple[int, int]] = {}
+    names = {guid: name for name, guid in binding.taken.items() if name in binding.plan.switches}
+    for _round in range(_ROUNDS):
+        found: dict[str, str] = {}
+        for name in misplaced.wrong:
+            if misplaced.wrong[name] > misplaced.right[name] and binding.seen.how.get(name) in (NAME, EXCHANGED):
+                if name in binding.plan.switches and (place := _place_of_switch(binding, name, fitting)):
+                    found[name] = place
+        found = _whole(found, binding.taken)
+        if not found:
+            break
+        binding.rename(found, EXCHANGED)
+        misplaced = MisplacedCables(binding)
+    for guid, name in names.items():
+        if (now := binding.seen.names.get(guid, name)) != name:
+            moves[name] = now
+    for row in _rows(moves):
+        counts = [fitting.get(moves[name], (0, 0)) for name in row]
+        cables = sum(total for _fit, total in counts)
+        ends: dict[End, None] = {}
+        for name in row:
+            ends[name, 0] = ends[moves[name], 0] = None
+        places = tuple(moves[name] for name in row)
+        confirmed = _confirmed(binding, [(name, moves[name]) for name in row])
+        exchange = Exchange(tuple(row), places, True, sum(fit for fit, _total in counts), cables, confirmed, tuple(ends))
+        binding.seen.exchanges.append(exchange)
+
+
+def _place_of_switch(binding: Binding, name: str, fitting: dict[str, tuple[int, int]]) -> str:
+    """Return the switch whose planned ports at least half of the cables of a switch are in; "" if it is the switch itself, or unknown."""
+    fits: Counter[str] = Counter()
+    known = 0
+    for port, (guid, far_port) in binding.cables[binding.taken[name]].items():
+        if far := binding.seen.names.get(guid):
+            known += 1
+            planned, planned_port = binding.planned.get(far, {}).get(far_port, ("", 0))
+            if planned in binding.plan.switches and planned_port == port:
+                fits[planned] += 1
+    best = fits.most_common(2)
+    if known < 2 or not best or 2 * best[0][1] < known or (len(best) > 1 and best[1][1] == best[0][1]):
+        return ""
+    if best[0][0] != name:
+        fitting[best[0][0]] = (best[0][1], known)
+        return best[0][0]
+    return ""
+
+
+def name_exchanged_hosts(binding: Binding, misplaced: MisplacedCables) -> None:
+    """Name the adapters of hosts again that have all cables of another host."""
+    hcas, seen = binding.plan.hcas, binding.seen
+    found: dict[str, str] = {}
+    for host in dict.fromkeys(hcas[name].host for name in misplaced.adapters):
+        names = [name for name in binding.adapters[host.lower()] if name in binding.taken]
+        places = [binding.place_of(binding.taken[name]) for name in names]
+        others = {hcas[place].host if place else "" for place in places}
+        named = sum(seen.how[name] not in (GUID,) for name in names)
+        if len(names) < 2 or not named or len(others) != 1 or not others.isdisjoint({"", host}):
+            continue
+        if all(hcas[name].device == hcas[place].device for name, place in zip(names, places, strict=True)):
+            found[host] = others.pop()
+    occupied = {hcas[name].host: name for name in binding.taken if name in hcas and hcas[name].host in found.values()} if found else {}
+    found = _whole(found, occupied)
+    moves = {name: f"{found[host]} {hcas[name].device}" for host in found for name in binding.adapters[host.lower()] if name in binding.taken}
+    if any(place in binding.taken and place not in moves for place in moves.values()):
+        return
+    by_host: defaultdict[str, list[str]] = defaultdict(list)
+    for name, place in moves.items():
+        by_host[hcas[name].host].append(place)
+    for row in _rows(found):
+        pairs = [(name, moves[name]) for name in moves if hcas[name].host in row]
+        confirmed = _confirmed(binding, pairs)
+        ends = dict.fromkeys((name, 1) for pair in pairs for name in pair)
+        places = tuple(found[host] for host in row)
+        seen.exchanges.append(Exchange(tuple(row), places, False, len(pairs), len(pairs), confirmed, tuple(ends)))
+    binding.rename(moves, EXCHANGED)
+
+
+def _whole(moves: Mapping[str, str], occupied: Mapping[str, str]) -> dict[str, str]:
+    """Return the moves to places that become free: of rings, and of rows whose last place has no node with a name."""
+    left = dict(moves)
+    while True:
+        count = Counter(left.values())
+        good = {
+            name: place
+            for name, place in left.items()
+            if count[place] == 1 and (place in left or place not in occupied)
+        }
+        if len(good) == len(left):
+            return good
+        left = good
+
+
+def _rows(moves: Mapping[str, str]) -> Iterable[list[str]]:
+    """Yield the rows and then the rings of moves, each in its order."""
+    last = set(moves.values())
+    done: set[str] = set()
+    for start in (*(name for name in moves if name not in last), *moves):
+        row, name = [], start
+        while name in moves and name not in done:
+            done.add(name)
+            row.append(name)
+            name = moves[name]
+        if row:
+            yield row
+
+
+def _confirmed(binding: Binding, pairs: Iterable[tuple[str, str]]) -> str:
+    """Return what the GUIDs on record of exchanged nodes confirm: "places", "names", or "" for neither. Pairs are name and place."""
+    votes: Counter[str] = Counter()
+    for name, place in pairs:
+        # Switches are named again already, hosts are not yet.
+        guid = binding.taken[place if binding.seen.how.get(place) == EXCHANGED else name]
+        recorded = binding.on_record.get(guid, "")
+        votes["names"] += recorded == name
+        votes["places"] += recorded == place
+    if votes["names"] and not votes["places"]:
+        return "names"
+    return "places" if votes["places"] and not votes["names"] else ""

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Decide which discovered GUIDs are not recorded, and why.
+
+A GUID is recorded only if the node names its host, and nothing contradicts the name. An adapter that names no host is never recorded, since
+any other adapter may be in its place: with tenants, its port would be in the partition of another host. A switch is its place.
+"""
+
+from __future__ import annotations
+
+from .binding import Binding
+from .exchanged import MisplacedCables
+from .identified_fabric import DEVICE, NAME, ORDER, PLACE, RENUMBERED, REST
+
+
+def find_unrecorded(binding: Binding, misplaced: MisplacedCables) -> None:
+    """Fill in `unrecorded` of the identified fabric: name -> reason."""
+    seen, hcas = binding.seen, binding.plan.hcas
+    for name, how in seen.how.items():
+        if how != NAME and (reason := _reason(binding, name, how)):
+            seen.unrecorded[name] = reason
+    # An order is a guess until the cables of the whole host confirm it.
+    odd = {hcas[name].host for name in seen.unrecorded if seen.how[name] == ORDER}
+    for name, how in seen.how.items() if odd else ():
+        if how == ORDER and hcas[name].host in odd:
+            seen.unrecorded.setdefault(name, "the cables of its host contradict the order of its devices")
+    for name, wrong in misplaced.wrong.items():
+        if wrong > 1 and not misplaced.right[name] and seen.how.get(name) == NAME and name in binding.plan.switches:
+            if binding.cables[binding.taken[name]]:
+                seen.unrecorded[name] = "none of its cables is one that the plan has for this name"
+    for exchange in seen.exchanges:
+        for name, _port in exchange.ports:
+            seen.unrecorded[name] = "names and cables contradict each other"
+
+
+def _reason(binding: Binding, name: str, how: str) -> str:
+    """Return why the GUID of a node without its own name is not recorded; "" if it is."""
+    if name in binding.plan.switches:
+        fits = how != PLACE or 2 * binding.fits(node := binding.merged.nodes[binding.taken[name]], name) >= len(
+            binding.cables[node.guid]
+        )
+        return "" if fits else "fewer than half of its cables are in its planned ports"
+    if how in (PLACE, REST):
+        return "it does not say which device of which host it is"
+    if how == RENUMBERED:
+        return "a card of its host is absent, and the others have its numbers"
+    if how in (DEVICE, ORDER) and binding.place_of(binding.taken[name]) != name:
+        return "its cable contradicts its device name"
+    return ""
