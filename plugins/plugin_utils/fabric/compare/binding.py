@@ -26,6 +26,8 @@ class Binding:
         self.taken: dict[str, str] = {}
         # Nodes that share their name with another one, so the name is not trusted.
         self.again: dict[str, str] = {}
+        # The node that has such a name now.
+        self.contested: set[str] = set()
         # Whether some NICs have another name in the fabric than on the host.
         self.labelled = any(hca.label for hca in plan.hcas.values())
 

@@ -76,20 +76,24 @@ def name_exchanged_switches(binding: Binding, misplaced: MisplacedCables) -> Non
 
 def _place_of_switch(binding: Binding, name: str, fitting: dict[str, tuple[int, int]]) -> str:
     """Return the switch whose planned ports at least half of the cables of a switch are in; "" if it is the switch itself, or unknown."""
-    fits: Counter[str] = Counter()
-    known = 0
+    fits: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
+    known: Counter[bool] = Counter()
     for port, (guid, far_port) in binding.cables[binding.taken[name]].items():
         if far := binding.seen.names.get(guid):
-            known += 1
             planned, planned_port = binding.planned.get(far, {}).get(far_port, ("", 0))
+            known[far in binding.plan.switches] += 1
             if planned in binding.plan.switches and planned_port == port:
-                fits[planned] += 1
-    best = fits.most_common(2)
-    if known < 2 or not best or 2 * best[0][1] < known or (len(best) > 1 and best[1][1] == best[0][1]):
+                fits[far in binding.plan.switches][planned] += 1
+    # Devices of hosts may be numbered in another way, so other switches come first.
+    for found, total in ((fits[True], known[True]), (fits[True] + fits[False], known.total())):
+        best = found.most_common(2)
+        if total < 2 or not best or 2 * best[0][1] < total or (len(best) > 1 and best[1][1] == best[0][1]):
+            continue
+        if best[0][0] != name:
+            place = best[0][0]
+            fitting[place] = (fits[True][place] + fits[False][place], known.total())
+            return place
         return ""
-    if best[0][0] != name:
-        fitting[best[0][0]] = (best[0][1], known)
-        return best[0][0]
     return ""
 
 

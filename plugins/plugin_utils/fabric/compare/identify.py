@@ -109,6 +109,7 @@ class _Binder:
         for name, rivals in contested.items():
             best = max(rivals, key=lambda node: (self.binding.fits(node, name), on_record.get(node.guid) == name))
             self.binding.bind(best, name, NAME)
+            self.binding.contested.add(best.guid)
             self.binding.again.update((node.guid, name) for node in rivals if node is not best)
 
     def _by_guid(self, nodes: Iterable[MergedNode]) -> None:

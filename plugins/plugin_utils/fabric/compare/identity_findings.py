@@ -30,6 +30,7 @@ class IdentityFindings:
     def __init__(self, binding: Binding, matched: Mapping[str, str]) -> None:
         self.binding, self.plan, self.seen = binding, binding.plan, binding.seen
         self.matched = matched
+        self.recorded = self.plan.technology == INFINIBAND
         managed = self.plan.technology == INFINIBAND and self.plan.kind != "dragonfly"
         # root_guid.conf has their GUIDs.
         self.roots = {one.name for plane in self.plan.planes for one in self.plan.roots(plane)} if managed else set()
@@ -79,23 +80,30 @@ class IdentityFindings:
             text = f"{len(names)} HCAs do not name their host, and were matched by GUID or place: {few(names)}"
             remedy = "set their NodeDescriptions (rdma-ndd), then compare again"
             ends = ((name, 1) for name in names)
-            self._add("unnamed", WARNING, self.plan.name, "", text + self._not_recorded(names), remedy, *ends)
+            rivals = [place for node, name in adapters if self._rival(node, name) and (place := self.binding.place_of(node.guid))]
+            text += self._not_recorded([*names, *rivals])
+            self._add("unnamed", WARNING, self.plan.name, "", text, remedy, *ends)
         for node, name in (*(switches if len(switches) <= _MANY else ()), *(adapters if len(adapters) <= _MANY else ())):
             what, remedy = ("switch", "name it") if node.kind == SWITCH else ("HCA", _NAME_IT)
             how = self.seen.how[name]
             by = f"{'its ' if how in (GUID, PLACE) else ''}{how}"
-            text = f"the {what} has the description {node.description!r}; by {by} it is {name}{self._not_recorded([name])}"
+            text = f"the {what} has the description {node.description!r}; by {by} it is {name}{self._not_recorded([name])}{self._rival(node, name)}"
             self._add("unnamed", WARNING, self._where(node, name), "", text, remedy, (name, 1))
 
     def _not_recorded(self, names: Sequence[str]) -> str:
         """Return the part of a text that says which GUIDs are not recorded, and why."""
-        without = [name for name in names if name in self.seen.unrecorded]
+        without = [name for name in names if name in self.seen.unrecorded and self.recorded]
         if not without:
             return ""
         why = self.seen.unrecorded[without[0]]
         if len(names) == 1:
             return f". Its GUID is not recorded: {why}"
         return f". The GUIDs of {len(without)} are not recorded, such as {few(without, 3)}: {why}"
+
+    def _rival(self, node: MergedNode, name: str) -> str:
+        """Return the part of a text about the adapter in whose port an unnamed one is, if its GUID is not recorded either."""
+        other = self.binding.place_of(node.guid) if self.seen.how[name] == REST else ""
+        return f"; nor is that of {other}, in whose port it is" if other != name and other in self.seen.unrecorded else ""
 
     def _other_devices(self) -> None:
         """Report hosts that name their devices in another way, all in one finding."""

@@ -7,6 +7,8 @@ any other adapter may be in its place: with tenants, its port would be in the pa
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from .binding import Binding
 from .exchanged import MisplacedCables
 from .identified_fabric import DEVICE, NAME, ORDER, PLACE, RENUMBERED, REST
@@ -18,6 +20,11 @@ def find_unrecorded(binding: Binding, misplaced: MisplacedCables) -> None:
     for name, how in seen.how.items():
         if how != NAME and (reason := _reason(binding, name, how)):
             seen.unrecorded[name] = reason
+    for guid in (*binding.contested, *binding.again):
+        if guid in seen.names:
+            seen.unrecorded[seen.names[guid]] = "two nodes have one name"
+    for name, beside in list(_rivals(binding)):
+        seen.unrecorded[name] = f"an adapter that does not name its host is in its port, and was taken for {beside}"
     # An order is a guess until the cables of the whole host confirm it.
     odd = {hcas[name].host for name in seen.unrecorded if seen.how[name] == ORDER}
     for name, how in seen.how.items() if odd else ():
@@ -30,6 +37,19 @@ def find_unrecorded(binding: Binding, misplaced: MisplacedCables) -> None:
     for exchange in seen.exchanges:
         for name, _port in exchange.ports:
             seen.unrecorded[name] = "names and cables contradict each other"
+
+
+def _rivals(binding: Binding) -> Iterator[tuple[str, str]]:
+    """Yield adapters with their own name whose port holds one without a name, and the name of that: they may be each other.
+
+    The GUID on record can confirm the name.
+    """
+    how, hcas = binding.seen.how, binding.plan.hcas
+    for beside, way in how.items():
+        if way == REST and beside in hcas:
+            name = binding.place_of(binding.taken[beside])
+            if how.get(name) == NAME and binding.on_record.get(binding.taken[name]) != name:
+                yield name, beside
 
 
 def _reason(binding: Binding, name: str, how: str) -> str:

@@ -63,9 +63,11 @@ def judged(fabric: FabricOfImpostors) -> list[str]:
 def faults_of(rng: random.Random, plan: Plan, old: guid_record.Record, count: int) -> FabricOfImpostors:
     """Return a fabric with faults that may touch each other."""
     fabric = FabricOfImpostors(World(plan, rng), old)
-    for number in range(count):
+    while len(fabric.told) < count:
         fault = rng.choice(FAULTS)
-        fabric.told += [fault.__name__] * bool(fault(fabric, number))
+        fabric.told += [fault.__name__] * bool(fault(fabric, len(fabric.told)))
+    if rng.random() < 0.2:
+        fabric.told += ["same_name"] * same_name(fabric)
     w = fabric.world
     for name, node in w.nodes.items():
         hca = plan.hcas.get(name)
@@ -213,9 +215,12 @@ def other_case(f: FabricOfImpostors, _number: int) -> bool:
     return True
 
 
-def same_name(f: FabricOfImpostors, _number: int) -> bool:
-    """Let a host have the name of another one, as a cloned image does."""
-    one, other = f.world.rng.sample(list(f.plan.hcas), 2)
+def same_name(f: FabricOfImpostors) -> bool:
+    """Let a card have the name of another one, as with a cloned image. The last fault: a name that only one card has is believed."""
+    names = [name for name in f.plan.hcas if f.world.nodes[name].cables]
+    if len(names) < 2:
+        return False
+    one, other = f.world.rng.sample(names, 2)
     f.world.rename[one] = f.world.rename.get(other, other)
     return True
 
