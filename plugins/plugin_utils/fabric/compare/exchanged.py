@@ -19,28 +19,54 @@ _ROUNDS = 4
 
 
 class MisplacedCables:
-    """Planned cables of nodes with a name that are discovered elsewhere, or not at all.
+    """Planned cables between nodes with a name, whether discovered there or not.
 
-    `right` and `wrong` count them by switch; `adapters` are those with a cable in another port.
+    `between` and `below` count those of switches, as right and wrong: to other switches, and to adapters. `adapters` are those with a cable
+    in another port.
     """
 
     def __init__(self, binding: Binding) -> None:
-        self.right: Counter[str] = Counter()
-        self.wrong: Counter[str] = Counter()
+        self.between: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
+        self.below: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
         self.adapters: list[str] = []
         guids, cables, hcas = binding.taken, binding.merged.cables, binding.plan.hcas
         for link in binding.plan.present:
-            if link.a not in guids or link.b not in guids:
+            low, high = guids.get(link.a), guids.get(link.b)
+            if low is None or high is None:
                 continue
-            found = cables.get((guids[link.a], link.a_port))
-            if found == (guids[link.b], link.b_port):
-                self.right[link.b] += 1
-                self.right[link.a] += 1
-            else:
-                self.wrong[link.b] += 1
-                self.wrong[link.a] += 1
-                if link.a in hcas and found:
-                    self.adapters.append(link.a)
+            found = cables.get((low, link.a_port))
+            wrong = found != (high, link.b_port)
+            if link.a not in hcas:
+                self.between[wrong][link.a] += 1
+                self.between[wrong][link.b] += 1
+                continue
+            self.below[wrong][link.b] += 1
+            if wrong and found:
+                self.adapters.append(link.a)
+
+    @property
+    def none(self) -> bool:
+        """Return whether all are right."""
+        return not self.between[True] and not self.below[True]
+
+    def suspects(self) -> list[str]:
+        """Return switches of whose cables more are wrong than right, of all or of those to other switches."""
+        (right, wrong), (right_below, wrong_below) = self.between, self.below
+        return [
+            name
+            for name in dict.fromkeys((*wrong, *wrong_below))
+            if wrong[name] > right[name] or wrong[name] + wrong_below[name] > right[name] + right_below[name]
+        ]
+
+    def strangers(self) -> list[str]:
+        """Return switches none of whose cables is right, of all or of those to other switches, and two or more are wrong."""
+        (right, wrong), (right_below, wrong_below) = self.between, self.below
+        return [
+            name
+            for name in dict.fromkeys((*wrong, *wrong_below))
+            if (wrong[name] > 1 and not right[name])
+            or (wrong[name] + wrong_below[name] > 1 and not right[name] + right_below[name])
+        ]
 
 
 def name_exchanged_switches(binding: Binding, misplaced: MisplacedCables) -> None:
@@ -50,10 +76,9 @@ def name_exchanged_switches(binding: Binding, misplaced: MisplacedCables) -> Non
     names = {guid: name for name, guid in binding.taken.items() if name in binding.plan.switches}
     for _round in range(_ROUNDS):
         found: dict[str, str] = {}
-        for name in misplaced.wrong:
-            if misplaced.wrong[name] > misplaced.right[name] and binding.seen.how.get(name) in (NAME, EXCHANGED):
-                if name in binding.plan.switches and (place := _place_of_switch(binding, name, fitting)):
-                    found[name] = place
+        for name in misplaced.suspects():
+            if binding.seen.how.get(name) in (NAME, EXCHANGED) and (place := _place_of_switch(binding, name, fitting)):
+                found[name] = place
         found = _whole(found, binding.taken)
         if not found:
             break

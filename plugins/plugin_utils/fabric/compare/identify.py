@@ -59,7 +59,7 @@ class _Binder:
         nodes = [node for node in nodes if node.guid not in self.seen.ignored]
         self._by_name(nodes)
         misplaced = MisplacedCables(self.binding)
-        if misplaced.wrong:
+        if not misplaced.none:
             name_exchanged_switches(self.binding, misplaced)
             if self.seen.exchanges:
                 misplaced = MisplacedCables(self.binding)

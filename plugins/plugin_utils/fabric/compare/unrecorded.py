@@ -30,10 +30,9 @@ def find_unrecorded(binding: Binding, misplaced: MisplacedCables) -> None:
     for name, how in seen.how.items() if odd else ():
         if how == ORDER and hcas[name].host in odd:
             seen.unrecorded.setdefault(name, "the cables of its host contradict the order of its devices")
-    for name, wrong in misplaced.wrong.items():
-        if wrong > 1 and not misplaced.right[name] and seen.how.get(name) == NAME and name in binding.plan.switches:
-            if binding.cables[binding.taken[name]]:
-                seen.unrecorded[name] = "none of its cables is one that the plan has for this name"
+    for name in misplaced.strangers():
+        if seen.how.get(name) == NAME and binding.cables[binding.taken[name]]:
+            seen.unrecorded[name] = "none of its cables, or of those to other switches, is one that the plan has for this name"
     for exchange in seen.exchanges:
         for name, _port in exchange.ports:
             seen.unrecorded[name] = "names and cables contradict each other"
