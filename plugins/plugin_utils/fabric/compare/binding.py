@@ -90,7 +90,8 @@ class Binding:
 
     def bind(self, node: MergedNode, name: str, how: str) -> None:
         """Name a node, which may have had another name until now."""
-        self.release(node.guid)
+        if node.guid in self.seen.names:
+            self.release(node.guid)
         self.seen.names[node.guid], self.seen.how[name] = name, how
         self.taken[name] = node.guid
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
+from ..core.fabric_model import Link, Plan
 from ..core.places import End
 from .binding import Binding
 from .identified_fabric import EXCHANGED, GUID, NAME, Exchange
@@ -19,30 +20,48 @@ _ROUNDS = 4
 
 
 class MisplacedCables:
-    """Planned cables between nodes with a name, whether discovered there or not.
+    """Ports of planned cables between nodes with a name: those with the planned cable, and those with another one.
 
-    `between` and `below` count those of switches, as right and wrong: to other switches, and to adapters. `adapters` are those with a cable
-    in another port.
+    `between` and `below` count right and wrong ports, of cables between switches and of cables to adapters. `adapters` are those with
+    another cable.
     """
 
     def __init__(self, binding: Binding) -> None:
         self.between: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
         self.below: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
         self.adapters: list[str] = []
-        guids, cables, hcas = binding.taken, binding.merged.cables, binding.plan.hcas
-        for link in binding.plan.present:
+        self.guids, self.cables = binding.taken, binding.merged.cables
+        hcas = binding.plan.hcas
+        # Most fabrics have few wrong cables or none, so the right ones are not counted for all.
+        for link in self._wrong(binding.plan.present):
+            sort = self.below if link.a in hcas else self.between
+            if (self.guids[link.a], link.a_port) in self.cables:
+                sort[True][link.a] += 1
+                if link.a in hcas:
+                    self.adapters.append(link.a)
+            if (self.guids[link.b], link.b_port) in self.cables:
+                sort[True][link.b] += 1
+        if not self.none:
+            self._count_right(binding.plan)
+
+    def _wrong(self, links: Iterable[Link]) -> list[Link]:
+        """Return links between nodes with a name whose cable is not there."""
+        guids, cables, found = self.guids, self.cables, []
+        for link in links:
             low, high = guids.get(link.a), guids.get(link.b)
-            if low is None or high is None:
-                continue
-            found = cables.get((low, link.a_port))
-            wrong = found != (high, link.b_port)
-            if link.a not in hcas:
-                self.between[wrong][link.a] += 1
-                self.between[wrong][link.b] += 1
-                continue
-            self.below[wrong][link.b] += 1
-            if wrong and found:
-                self.adapters.append(link.a)
+            if low and high and cables.get((low, link.a_port)) != (high, link.b_port):
+                found.append(link)
+        return found
+
+    def _count_right(self, plan: Plan) -> None:
+        wrong = self.between[True].keys() | self.below[True].keys()
+        for link in plan.present:
+            if link.a in wrong or link.b in wrong:
+                low, high = self.guids.get(link.a), self.guids.get(link.b)
+                if low and high and self.cables.get((low, link.a_port)) == (high, link.b_port):
+                    sort = self.below if link.a in plan.hcas else self.between
+                    sort[False][link.a] += 1
+                    sort[False][link.b] += 1
 
     @property
     def none(self) -> bool:
@@ -59,13 +78,12 @@ class MisplacedCables:
         ]
 
     def strangers(self) -> list[str]:
-        """Return switches none of whose cables is right, of all or of those to other switches, and two or more are wrong."""
+        """Return switches and adapters without a right cable, and with two or more wrong ones."""
         (right, wrong), (right_below, wrong_below) = self.between, self.below
         return [
             name
             for name in dict.fromkeys((*wrong, *wrong_below))
-            if (wrong[name] > 1 and not right[name])
-            or (wrong[name] + wrong_below[name] > 1 and not right[name] + right_below[name])
+            if wrong[name] + wrong_below[name] > 1 and not right[name] + right_below[name]
         ]
 
 
@@ -77,7 +95,8 @@ def name_exchanged_switches(binding: Binding, misplaced: MisplacedCables) -> Non
     for _round in range(_ROUNDS):
         found: dict[str, str] = {}
         for name in misplaced.suspects():
-            if binding.seen.how.get(name) in (NAME, EXCHANGED) and (place := _place_of_switch(binding, name, fitting)):
+            named = name in binding.plan.switches and binding.seen.how.get(name) in (NAME, EXCHANGED)
+            if named and (place := _place_of_switch(binding, name, fitting)):
                 found[name] = place
         found = _whole(found, binding.taken)
         if not found:

@@ -31,8 +31,8 @@ def find_unrecorded(binding: Binding, misplaced: MisplacedCables) -> None:
         if how == ORDER and hcas[name].host in odd:
             seen.unrecorded.setdefault(name, "the cables of its host contradict the order of its devices")
     for name in misplaced.strangers():
-        if seen.how.get(name) == NAME and binding.cables[binding.taken[name]]:
-            seen.unrecorded[name] = "none of its cables, or of those to other switches, is one that the plan has for this name"
+        if seen.how.get(name) == NAME:
+            seen.unrecorded[name] = "none of its cables is one that the plan has for this name"
     for exchange in seen.exchanges:
         for name, _port in exchange.ports:
             seen.unrecorded[name] = "names and cables contradict each other"
