@@ -69,6 +69,8 @@ class Nic:
     pci: str = ""
     # The network of its address, for a NIC without a rail; "": none.
     network: str = ""
+    # Its device name in the fabric's NodeDescriptions; "": `name`.
+    fabric_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,8 @@ class HostNic:
     purpose: str
     leaf: str | None
     port: int | None
+    # Its device name in the fabric's NodeDescriptions; "": `name`.
+    fabric_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

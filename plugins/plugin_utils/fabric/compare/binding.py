@@ -71,7 +71,7 @@ class Binding:
         return found
 
     def called(self, node: MergedNode) -> str:
-        """Return the planned name that a node has itself; "" if it has none. Names of hosts and switches are compared without case."""
+        """Return the planned name in a node's description, "" without one. Hosts and switches are compared without case."""
         if node.kind == SWITCH:
             names = switch_names(node.description)
             exact = next((name for name in names if name in self.plan.switches), "")

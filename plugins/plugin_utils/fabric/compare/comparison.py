@@ -138,7 +138,10 @@ def record_after(plan: Plan, result: Comparison, old: guid_record.Record) -> gui
     fresh = {name for name in new if name in result.seen.guids and name not in doubtful}
     taken: set[str] = set()
     found: guid_record.Record = {}
-    for name in [*sorted(fresh), *(name for name in old if name not in fresh and old[name]["node"] not in result.seen.moved)]:
+    for name in [
+        *sorted(fresh),
+        *(name for name in old if name not in fresh and old[name]["node"] not in result.seen.moved),
+    ]:
         guids = dict(new[name] if name in fresh else old[name])
         if name in fresh and name in old and old[name]["node"] != guids["node"] and name not in result.seen.port_guids:
             guids.pop("port", None)

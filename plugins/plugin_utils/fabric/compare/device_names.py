@@ -64,7 +64,7 @@ class DeviceMatcher:
         return found
 
     def match_rest(self, nodes: Iterable[MergedNode]) -> None:
-        """Match a host's last nodes: each by its port among those of the host, then the only one left."""
+        """Match a host's last nodes: each by its port if that is a port of the host, then the only one left."""
         taken = self.binding.taken
         for host, left in self.claimed(nodes).items():
             own = self.binding.adapters[host]
@@ -81,7 +81,9 @@ class DeviceMatcher:
         found = []
         for key, left in self.claimed(nodes).items():
             names = sorted(self.binding.adapters[key], key=natural)
-            named = [self.binding.merged.nodes[self.binding.taken[name]] for name in names if name in self.binding.taken]
+            named = [
+                self.binding.merged.nodes[self.binding.taken[name]] for name in names if name in self.binding.taken
+            ]
             labels = {_label(node): node for node in (*named, *left)}
             if len(labels) == len(named) + len(left):
                 devices = tuple(self.plan.hcas[name].device for name in names)
@@ -110,7 +112,9 @@ class DeviceMatcher:
             return
         guids, left = {node.guid for node in host.nodes.values()}, {node.guid for node in host.left}
         # A device of the plan is matched by its name already, unless all adapters of the host show that it is another one.
-        if len(wanted) == len(host.nodes) and all(self.binding.taken.get(name) in (None, *guids) for name in wanted.values()):
+        if len(wanted) == len(host.nodes) and all(
+            self.binding.taken.get(name) in (None, *guids) for name in wanted.values()
+        ):
             new = wanted
         else:
             free = {label for label, name in wanted.items() if name not in self.binding.taken}

@@ -7,7 +7,7 @@ node without its name, or none.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from ..core.fabric_model import Link, Plan
@@ -20,7 +20,7 @@ _ROUNDS = 4
 
 
 class MisplacedCables:
-    """Ports of planned cables between nodes with a name: those with the planned cable, and those with another one.
+    """Ports of planned cables between nodes with a name: with the planned cable, or with another one.
 
     `between` and `below` count right and wrong ports, of cables between switches and of cables to adapters. `adapters` are those with
     another cable.
@@ -45,7 +45,7 @@ class MisplacedCables:
             self._count_right(binding.plan)
 
     def _wrong(self, links: Iterable[Link]) -> list[Link]:
-        """Return links between nodes with a name whose cable is not there."""
+        """Return links between nodes with a name whose cable was not discovered."""
         guids, cables, found = self.guids, self.cables, []
         for link in links:
             low, high = guids.get(link.a), guids.get(link.b)
@@ -69,7 +69,7 @@ class MisplacedCables:
         return not self.between[True] and not self.below[True]
 
     def suspects(self) -> list[str]:
-        """Return switches of whose cables more are wrong than right, of all or of those to other switches."""
+        """Return switches with more wrong cables than right ones, counted with the cables to adapters or without them."""
         (right, wrong), (right_below, wrong_below) = self.between, self.below
         return [
             name
@@ -90,13 +90,12 @@ class MisplacedCables:
 def name_exchanged_switches(binding: Binding, misplaced: MisplacedCables) -> None:
     """Name switches again whose own names are in each other's place."""
     moves: dict[str, str] = {}
-    fitting: dict[str, tuple[int, int]] = {}
     names = {guid: name for name, guid in binding.taken.items() if name in binding.plan.switches}
     for _round in range(_ROUNDS):
         found: dict[str, str] = {}
         for name in misplaced.suspects():
             named = name in binding.plan.switches and binding.seen.how.get(name) in (NAME, EXCHANGED)
-            if named and (place := _place_of_switch(binding, name, fitting)):
+            if named and (place := _place_of_switch(binding, name)):
                 found[name] = place
         found = _whole(found, binding.taken)
         if not found:
@@ -107,18 +106,19 @@ def name_exchanged_switches(binding: Binding, misplaced: MisplacedCables) -> Non
         if (now := binding.seen.names.get(guid, name)) != name:
             moves[name] = now
     for row in _rows(moves):
-        counts = [fitting.get(moves[name], (0, 0)) for name in row]
-        cables = sum(total for _fit, total in counts)
+        nodes = {moves[name]: binding.merged.nodes[binding.taken[moves[name]]] for name in row}
+        fitting = sum(binding.fits(node, place) for place, node in nodes.items())
+        cables = sum(len(binding.cables[node.guid]) for node in nodes.values())
         ends: dict[End, None] = {}
         for name in row:
             ends[name, 0] = ends[moves[name], 0] = None
         places = tuple(moves[name] for name in row)
         confirmed = _confirmed(binding, [(name, moves[name]) for name in row])
-        exchange = Exchange(tuple(row), places, True, sum(fit for fit, _total in counts), cables, confirmed, tuple(ends))
+        exchange = Exchange(tuple(row), places, True, fitting, cables, confirmed, tuple(ends))
         binding.seen.exchanges.append(exchange)
 
 
-def _place_of_switch(binding: Binding, name: str, fitting: dict[str, tuple[int, int]]) -> str:
+def _place_of_switch(binding: Binding, name: str) -> str:
     """Return the switch whose planned ports at least half of the cables of a switch are in; "" if it is the switch itself, or unknown."""
     fits: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
     known: Counter[bool] = Counter()
@@ -133,11 +133,7 @@ def _place_of_switch(binding: Binding, name: str, fitting: dict[str, tuple[int, 
         best = found.most_common(2)
         if total < 2 or not best or 2 * best[0][1] < total or (len(best) > 1 and best[1][1] == best[0][1]):
             continue
-        if best[0][0] != name:
-            place = best[0][0]
-            fitting[place] = (fits[True][place] + fits[False][place], known.total())
-            return place
-        return ""
+        return best[0][0] if best[0][0] != name else ""
     return ""
 
 
@@ -154,20 +150,23 @@ def name_exchanged_hosts(binding: Binding, misplaced: MisplacedCables) -> None:
             continue
         if all(hcas[name].device == hcas[place].device for name, place in zip(names, places, strict=True)):
             found[host] = others.pop()
-    occupied = {hcas[name].host: name for name in binding.taken if name in hcas and hcas[name].host in found.values()} if found else {}
-    found = _whole(found, occupied)
-    moves = {name: f"{found[host]} {hcas[name].device}" for host in found for name in binding.adapters[host.lower()] if name in binding.taken}
+    if not found:
+        return
+    found = _whole(found, {hcas[name].host: name for name in binding.taken if name in hcas})
+    moves = {
+        name: f"{found[host]} {hcas[name].device}"
+        for host in found
+        for name in binding.adapters[host.lower()]
+        if name in binding.taken
+    }
     if any(place in binding.taken and place not in moves for place in moves.values()):
         return
-    by_host: defaultdict[str, list[str]] = defaultdict(list)
-    for name, place in moves.items():
-        by_host[hcas[name].host].append(place)
     for row in _rows(found):
         pairs = [(name, moves[name]) for name in moves if hcas[name].host in row]
         confirmed = _confirmed(binding, pairs)
         ends = dict.fromkeys((name, 1) for pair in pairs for name in pair)
-        places = tuple(found[host] for host in row)
-        seen.exchanges.append(Exchange(tuple(row), places, False, len(pairs), len(pairs), confirmed, tuple(ends)))
+        there = tuple(found[host] for host in row)
+        seen.exchanges.append(Exchange(tuple(row), there, False, len(pairs), len(pairs), confirmed, tuple(ends)))
     binding.rename(moves, EXCHANGED)
 
 

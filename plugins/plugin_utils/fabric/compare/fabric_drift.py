@@ -209,7 +209,11 @@ class _Comparer:
             end for end in instead if self.planned[end] not in self.seen.ports or self.planned[end] in strange
         )
         where = place((instead or ends)[0], self.plan) if ends else first
-        remedy = "follow the cable, and replace it with the planned one" if instead else "add it to the plan, or disconnect it"
+        remedy = (
+            "follow the cable, and replace it with the planned one"
+            if instead
+            else "add it to the plan, or disconnect it"
+        )
         if self._is_nameless(first):
             remedy = "set its NodeDescription (rdma-ndd) and compare again; " + remedy
         self._add("unknown", ERROR if instead or joined else WARNING, where, expected, text, remedy, *ends)

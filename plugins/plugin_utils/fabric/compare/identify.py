@@ -83,7 +83,7 @@ class _Binder:
         return [node for node in nodes if node.guid not in self.seen.names]
 
     def _without_name(self, nodes: Iterable[MergedNode]) -> None:
-        """Match nodes without a planned name: those that name their host before those that do not."""
+        """Match nodes without a planned name: the nodes that name their host before nodes that do not."""
         left = self._open(nodes)
         self._by_guid(node for node in left if node.kind == SWITCH)
         self._by_place(node for node in self._open(left) if node.kind == SWITCH)
@@ -163,7 +163,7 @@ class _Binder:
         return self.plan.hcas[name].host.lower()
 
     def _names_nothing(self, node: MergedNode) -> bool:
-        """Return whether an adapter names no host, or one whose adapter has this name already."""
+        """Return whether an adapter names no host, or has the name of another adapter."""
         return node.kind == CA and (is_unnamed(node.description) or node.guid in self.binding.again)
 
     def _by_circle(self, nodes: Iterable[MergedNode]) -> None:

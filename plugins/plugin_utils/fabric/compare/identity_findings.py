@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Report nodes that were not identified by their own name, replaced ones, and which GUIDs are not recorded. Like findings are one finding."""
+"""Report nodes that were not identified by their name, replaced nodes, and unrecorded GUIDs. Like findings are one finding."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class IdentityFindings:
         self._exchanged()
         for host, names in self.seen.renumbered.items():
             text = f"a card is absent, and the devices after it have the numbers before theirs; by their cables they are {few(names)}"
-            remedy = f"see to the absent card; the GUIDs of the {len(names)} are not recorded until it is there"
+            remedy = f"install the absent card, or find out why it is down; until then the GUIDs of these {len(names)} are not recorded"
             where = self.plan.where(names[0]) if len(names) == 1 else self._at(host, names[0])
             self._add("renumbered", WARNING, where, "", text, remedy, *((name, 1) for name in names))
         for guid, host in self.seen.moved.items():
@@ -80,18 +80,26 @@ class IdentityFindings:
             text = f"{len(names)} HCAs do not name their host, and were matched by GUID or place: {few(names)}"
             remedy = "set their NodeDescriptions (rdma-ndd), then compare again"
             ends = ((name, 1) for name in names)
-            rivals = [place for node, name in adapters if self._rival(node, name) and (place := self.binding.place_of(node.guid))]
+            rivals = [
+                place
+                for node, name in adapters
+                if self._rival(node, name) and (place := self.binding.place_of(node.guid))
+            ]
             text += self._not_recorded([*names, *rivals])
             self._add("unnamed", WARNING, self.plan.name, "", text, remedy, *ends)
-        for node, name in (*(switches if len(switches) <= _MANY else ()), *(adapters if len(adapters) <= _MANY else ())):
+        for node, name in (
+            *(switches if len(switches) <= _MANY else ()),
+            *(adapters if len(adapters) <= _MANY else ()),
+        ):
             what, remedy = ("switch", "name it") if node.kind == SWITCH else ("HCA", _NAME_IT)
             how = self.seen.how[name]
             by = f"{'its ' if how in (GUID, PLACE) else ''}{how}"
-            text = f"the {what} has the description {node.description!r}; by {by} it is {name}{self._not_recorded([name])}{self._rival(node, name)}"
+            text = f"the {what} has the description {node.description!r}; by {by} it is {name}"
+            text += self._not_recorded([name]) + self._rival(node, name)
             self._add("unnamed", WARNING, self._where(node, name), "", text, remedy, (name, 1))
 
     def _not_recorded(self, names: Sequence[str]) -> str:
-        """Return the part of a text that says which GUIDs are not recorded, and why."""
+        """Return the part of a text about GUIDs that are not recorded, with the reason."""
         without = [name for name in names if name in self.seen.unrecorded and self.recorded]
         if not without:
             return ""
@@ -103,7 +111,9 @@ class IdentityFindings:
     def _rival(self, node: MergedNode, name: str) -> str:
         """Return the part of a text about the adapter in whose port an unnamed one is, if its GUID is not recorded either."""
         other = self.binding.place_of(node.guid) if self.seen.how[name] == REST else ""
-        return f"; nor is that of {other}, in whose port it is" if other != name and other in self.seen.unrecorded else ""
+        return (
+            f"; nor is that of {other}, in whose port it is" if other != name and other in self.seen.unrecorded else ""
+        )
 
     def _other_devices(self) -> None:
         """Report hosts that name their devices in another way, all in one finding."""
@@ -154,11 +164,13 @@ class IdentityFindings:
             of_whom = f", which is recorded for {owner}" if owner else ""
             found = f"{node.guid}{of_whom}: it was replaced"
             if self.seen.how[name] != NAME:
-                found += f", or another one is in its place. Its description is {node.description!r}"
+                found += f", or another one has its cable. Its description is {node.description!r}"
             found += self._not_recorded([name])
             severity = ERROR if name in self.roots else WARNING
             expected = f"the recorded GUID {guid_of(thing.guid)}"
-            self._add("replaced", severity, self.plan.where(name), expected, found, self._remedy_replaced(name), (name, 1))
+            self._add(
+                "replaced", severity, self.plan.where(name), expected, found, self._remedy_replaced(name), (name, 1)
+            )
 
     def _remedy_replaced(self, name: str) -> str:
         """Return what to do about a replaced node: the commands, in their order."""
@@ -166,14 +178,18 @@ class IdentityFindings:
         if name in self.roots:
             routes = "OpenSM's root_guid.conf has the old GUID, and routes around this switch are wrong until then: "
             return f"{routes}record the new GUID ({_RECORD}), plan again and deploy it ({_AGAIN})"
-        return f"{first}record the new GUID ({_RECORD}), plan again and deploy it ({_AGAIN}); or reinstall the old adapter"
+        return f"{first}record the new GUID ({_RECORD}), plan again and deploy it ({_AGAIN}); or reinstall the old one"
 
     def _exchanged(self) -> None:
         """Report names in each other's place: each ring is one finding, and many rings are one."""
         switches = [one for one in self.seen.exchanges if one.switches]
         if len(switches) > _MANY:
             count = sum(len(one.names) for one in switches)
-            examples = few(f"{name} has the cables of {at}" for one in switches for name, at in zip(one.names, one.places, strict=True))
+            examples = few(
+                f"{name} has the cables of {at}"
+                for one in switches
+                for name, at in zip(one.names, one.places, strict=True)
+            )
             text = f"the names of {count} switches are in each other's place: {examples}. Their GUIDs are not recorded"
             remedy = "use the node-name map of this plan (playbooks/fabric.yml) with ibnetdiscover, then discover again"
             ends = dict.fromkeys(end for one in switches for end in one.ports)
@@ -181,6 +197,9 @@ class IdentityFindings:
         for one in self.seen.exchanges:
             if not (one.switches and len(switches) > _MANY):
                 self._exchange(one)
+
+    def _none_recorded(self) -> str:
+        return ". Their GUIDs are not recorded" if self.recorded else ""
 
     def _exchange(self, one: Exchange) -> None:
         what = "switch" if one.switches else "host"
@@ -190,23 +209,24 @@ class IdentityFindings:
         if ring and len(pairs) == 2:
             text += ", and the reverse"
         elif len(pairs) > 1:
-            text += "".join(f", {name} those of {at}" for name, at in pairs[1:])
-        text += f" ({one.fitting} of {one.cables} cables fit). Their GUIDs are not recorded"
-        names = "in the node-name map of ibnetdiscover, or on the switches" if one.switches else "of the hosts (hostname, address)"
+            text += "".join(f", {name} has the cables of {at}" for name, at in pairs[1:])
+        text += f" ({one.fitting} of {one.cables} cables fit){self._none_recorded()}"
+        names = "node-name map of ibnetdiscover, or the switches' own names" if one.switches else "hostname and address"
         if one.confirmed == "places":
-            remedy = f"the GUIDs on record are those of the cables: correct the names {names}"
+            remedy = f"the GUIDs on record confirm the cables: correct the names ({names})"
         elif one.confirmed == "names":
-            remedy = f"the GUIDs on record are those of the names: exchange the {what}es or all their cables" if one.switches else (
-                "the GUIDs on record are those of the names: exchange the hosts, or all their cables"
-            )
+            nodes = "switches" if one.switches else "hosts"
+            remedy = f"the GUIDs on record confirm the names: exchange the {nodes}, or all their cables"
         else:
-            remedy = f"if the names are wrong, correct them {names}; if they are right, exchange all cables"
+            remedy = f"if the names are wrong, correct them ({names}); if they are right, exchange all cables"
         where = self.plan.where(one.names[0]) if one.switches else self._at(one.names[0], one.ports[0][0])
         self._add("exchanged", ERROR, where, "", text, remedy, *one.ports)
 
     def _doubtful_switches(self) -> None:
-        """Report switches with a name that none of their cables has; the cables are findings of their own."""
-        names = [name for name in self.seen.unrecorded if self.seen.how.get(name) == NAME and name in self.plan.switches]
+        """Report switches with a name that none of their cables has; the cables are other findings."""
+        names = [
+            name for name in self.seen.unrecorded if self.seen.how.get(name) == NAME and name in self.plan.switches
+        ]
         if names:
             why = self.seen.unrecorded[names[0]]
             text = f"the names of {len(names)} switches may be wrong: {few(names)}. Their GUIDs are not recorded: {why}"

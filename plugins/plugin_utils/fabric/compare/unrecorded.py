@@ -32,7 +32,7 @@ def find_unrecorded(binding: Binding, misplaced: MisplacedCables) -> None:
             seen.unrecorded.setdefault(name, "the cables of its host contradict the order of its devices")
     for name in misplaced.strangers():
         if seen.how.get(name) == NAME:
-            seen.unrecorded[name] = "none of its cables is one that the plan has for this name"
+            seen.unrecorded[name] = "its cables are not the planned ones of this name"
     for exchange in seen.exchanges:
         for name, _port in exchange.ports:
             seen.unrecorded[name] = "names and cables contradict each other"
@@ -59,7 +59,7 @@ def _reason(binding: Binding, name: str, how: str) -> str:
         )
         return "" if fits else "fewer than half of its cables are in its planned ports"
     if how in (PLACE, REST):
-        return "it does not say which device of which host it is"
+        return "its description names neither host nor device"
     if how == RENUMBERED:
         return "a card of its host is absent, and the others have its numbers"
     if how in (DEVICE, ORDER) and binding.place_of(binding.taken[name]) != name:

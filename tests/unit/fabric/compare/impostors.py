@@ -153,7 +153,7 @@ def lost_card(f: FabricOfImpostors, _number: int) -> bool:
 def exchanged_hosts(f: FabricOfImpostors, _number: int) -> bool:
     """Exchange all cables of two hosts, or their names: the machine is the one that it says it is."""
     one, other = f.world.rng.sample(_hosts(f), 2)
-    return all([_cross(f.world, *pair) for pair in zip(_cards(f, one), _cards(f, other), strict=True)])
+    return all(_cross(f.world, *pair) for pair in zip(_cards(f, one), _cards(f, other), strict=True))
 
 
 def exchanged_switches(f: FabricOfImpostors, _number: int) -> bool:

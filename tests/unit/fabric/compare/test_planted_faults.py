@@ -83,7 +83,7 @@ def test_every_planted_fault_is_told_once_and_nothing_else(kind: str):
 
 def test_faults_of_every_sort_are_planted():
     planted = Counter(kind for world in PLANTED.values() for kind, _ in world.expected)
-    # Renumbered devices need a host of three: test_never_guessed.py.
+    # Renumbered devices need a host of three: test_device_names.py.
     assert set(planted) == set(KINDS) - {"unread", "renumbered"}
     assert min(planted.values()) >= 5
     assert sum(planted.values()) > 700
