@@ -36,7 +36,6 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.ll
     short,
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.plan_of_discovery import plan_of
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.port_dialects import is_management
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.fabric_model import Plan
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.link_rates import is_unreadable
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.node_descriptions import is_aggregation
@@ -46,6 +45,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.templ
     WiredNic,
     leaf_spine,
 )
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.port_names.port_dialects import is_management
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate import opensm_dumps
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.netfile import (
     NetfileError,

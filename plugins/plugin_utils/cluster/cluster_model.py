@@ -71,6 +71,8 @@ class Nic:
     pci: str = ""
     # The network of its address, for a NIC without a rail; "": none.
     network: str = ""
+    # Its device name in the fabric's NodeDescriptions; "": `name`.
+    fabric_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,8 @@ class HostNic:
     purpose: str
     leaf: str | None
     port: int | None
+    # Its device name in the fabric's NodeDescriptions; "": `name`.
+    fabric_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

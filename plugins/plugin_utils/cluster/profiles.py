@@ -45,7 +45,7 @@ def _profile(name: str, data: Mapping[str, Any], rails: int | None, mistakes: Mi
     stated = data["sockets"] and data["cores_per_socket"]
     cores = data["sockets"] * data["cores_per_socket"] if stated else None
     nics = tuple(
-        Nic(nic["name"], nic["rail"], nic["pci"] or "", nic["network"] or "")
+        Nic(nic["name"], nic["rail"], nic["pci"] or "", nic["network"] or "", nic["fabric_name"] or "")
         for nic in data["nics"]
         if nic and nic["name"]
     )
@@ -231,6 +231,9 @@ def _check_nics(path: Path, nics: tuple[Nic, ...], rails: int | None, mistakes: 
     names = [nic.name for nic in nics]
     for name in dict.fromkeys(name for name in names if names.count(name) > 1):
         mistakes.add(path, f"NIC {name!r} is described twice.")
+    shown = [nic.fabric_name or nic.name for nic in nics]
+    for name in dict.fromkeys(name for name in shown if shown.count(name) > 1 and names.count(name) < 2):
+        mistakes.add(path, f"two NICs have the name {name!r} in the fabric. Give each its own `fabric_name`.")
     places = [nic.pci for nic in nics if nic.pci]
     for place in dict.fromkeys(place for place in places if places.count(place) > 1):
         mistakes.add(path, f"two NICs are at the PCI address {place}.")

@@ -96,7 +96,7 @@ class Floor:
             if nic["port"] and not nic["leaf"]:
                 self.mistakes.add((*where, "port"), "a port needs its 'leaf'. State both, or neither.")
             place = (nic["rail"], nic["purpose"] or "management", nic["leaf"], nic["port"])
-            found[nic["name"]] = HostNic(nic["name"], *place)
+            found[nic["name"]] = HostNic(nic["name"], *place, nic["fabric_name"] or "")
         return tuple(found.values())
 
     def _told(self, where: str) -> bool:

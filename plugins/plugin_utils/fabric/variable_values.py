@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .compare.comparison import FATAL
-from .compare.port_dialects import dialects
+from .port_names.port_dialects import dialects
 from .topology.slurm_topology import TopologyError, release
 
 DIRECTORY = "fabric_directory"

@@ -48,8 +48,13 @@ _NUMA = {
     ),
 }
 
+_FABRIC_NAME = Field(
+    "The device name that its NodeDescription in the fabric has, such as HCA-1, if that is not `name`.", **WORD
+)
+
 _NIC = {
     "name": Field("The device name.", required=True, **WORD),
+    "fabric_name": _FABRIC_NAME,
     "rail": Field("Its rail, from 0; absent for storage and management.", "int", minimum=0, maximum=63),
     "pci": Field("Its PCI address, such as 0000:3b:00.0: then it has this name, not the kernel's.", **PCI),
     "network": Field(
@@ -61,6 +66,7 @@ _NIC = {
 
 _HOST_NIC = {
     "name": Field("The device name.", required=True, **WORD),
+    "fabric_name": _FABRIC_NAME,
     "rail": Field(
         "The rail whose leaf it is on; in a rail-only fabric its plane. By default any leaf, or one plane after the other.",
         "int",

@@ -85,7 +85,7 @@ def comparison_report(
         gravest in FATAL[fail_on],
         {"ok": ok, **Counter(one.kind for one in findings)},
         files,
-        guid_record.text_of(_guids(plan, result, guid_record.read(guid_record.path_of(cluster.path)))),
+        guid_record.text_of(record_after(plan, result, guid_record.read(guid_record.path_of(cluster.path)))),
     )
 
 
@@ -128,8 +128,10 @@ def _summary(plan: Plan, result: Comparison, findings: Sequence[Finding]) -> str
     return f"{plan.name}: {len(result.ok)} of {result.planned} planned cables are as planned{words}"
 
 
-def _guids(plan: Plan, result: Comparison, old: guid_record.Record) -> guid_record.Record:
+def record_after(plan: Plan, result: Comparison, old: guid_record.Record) -> guid_record.Record:
     """Return the record updated with the discovered GUIDs; names in doubt keep theirs, and a GUID stays with one name.
+
+    A GUID whose node names another host now leaves its old name.
 
     Names that left the plan keep theirs, too: they may return, and only the record knows their GUIDs.
     """
@@ -137,10 +139,14 @@ def _guids(plan: Plan, result: Comparison, old: guid_record.Record) -> guid_reco
         return old
     new = guid_record.record_of(with_learned_guids(plan, result.seen))
     doubtful = {name for one in result.findings if one.kind in _DOUBTFUL for name, _port in one.ports}
+    doubtful |= result.seen.unrecorded.keys()
     fresh = {name for name in new if name in result.seen.guids and name not in doubtful}
     taken: set[str] = set()
     found: guid_record.Record = {}
-    for name in [*sorted(fresh), *(name for name in old if name not in fresh)]:
+    for name in [
+        *sorted(fresh),
+        *(name for name in old if name not in fresh and old[name]["node"] not in result.seen.moved),
+    ]:
         guids = dict(new[name] if name in fresh else old[name])
         if name in fresh and name in old and old[name]["node"] != guids["node"] and name not in result.seen.port_guids:
             guids.pop("port", None)

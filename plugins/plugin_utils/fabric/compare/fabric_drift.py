@@ -18,6 +18,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery 
 
 from ..core.fabric_model import Link, Plan
 from ..core.link_rates import Rate, common_lower_rate, ethernet_gbits, is_slower, is_unreadable, total_gbits
+from ..core.node_descriptions import is_unnamed
 from ..core.places import End, counted, describe, ordered, place
 from .cable_faults import FaultClassifier, chains
 from .identify import IdentifiedFabric, identify_nodes
@@ -123,6 +124,10 @@ class _Comparer:
         ports = self.seen.ports
         right = [cable for cable in self.cables if ports.get(cable[1]) == cable[2]]
         faulty = self._halves(right) | self._rates(right)
+        # They fit, but whether the names or the cables are wrong is open.
+        doubt = {name for one in self.seen.exchanges for name, _port in one.ports}
+        if doubt:
+            faulty |= {low for _link, low, high in right if low[0] in doubt or high[0] in doubt}
         self.ok = [link for link, low, _high in right if low not in faulty]
 
     def _halves(self, right: Iterable[Cabled]) -> set[End]:
@@ -224,7 +229,13 @@ class _Comparer:
             if instead
             else "add it to the plan, or disconnect it"
         )
+        if self._is_nameless(first):
+            remedy = "set its NodeDescription (rdma-ndd) and compare again; " + remedy
         self._add("unknown", ERROR if instead or joined else WARNING, where, expected, text, remedy, *ends)
+
+    def _is_nameless(self, stranger: str) -> bool:
+        description = stranger.rpartition(" [")[0]
+        return self.seen.strangers[stranger] == CA and (description == "unnamed" or is_unnamed(description))
 
     def _cables(self, broken: Mapping[End, End], wrong: Mapping[End, End]) -> list[tuple[End, End]]:
         """Report the faults of cables, and return the missing ones."""

@@ -29,9 +29,9 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.lldp impor
 
 from ..core.fabric_model import Plan
 from ..core.node_descriptions import natural
+from ..port_names.port_dialects import dialects, is_management, is_port_of_switch
+from ..port_names.port_evidence import PortEvidence, Report
 from .lldp_frames import frame_findings
-from .port_dialects import dialects, is_management, is_port_of_switch
-from .port_evidence import PortEvidence, Report
 
 
 def read_discoveries(outputs: Iterable[ToolOutput], plan: Plan | None = None, step: int = 1) -> dict[str, Discovery]:

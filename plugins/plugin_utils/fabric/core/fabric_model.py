@@ -57,6 +57,8 @@ class Hca:
     group: str = ""
     guid: str = ""
     port_guid: str = ""
+    # Its device's name in NodeDescriptions, if that is not `device`.
+    label: str = ""
 
     # Cached: it is read some twenty times, and its parts do not change.
     @cached_property

@@ -110,7 +110,7 @@ def _host(node: Node, kind: str) -> WiredHost:
     rack, profile = node.rack, node.profile
     by_unit = kind in BY_UNIT
     nics = [
-        WiredNic(nic.name, nic.rail, STORAGE if nic.rail is None else COMPUTE)
+        WiredNic(nic.name, nic.rail, STORAGE if nic.rail is None else COMPUTE, nic.fabric_name)
         for nic in profile.nics
         if nic.rail is not None or not by_unit
     ]
@@ -122,7 +122,7 @@ def _add_servers(plan: Plan, cluster: Cluster, fabric: Fabric, wrong: MistakeCol
     """Add the NICs of hosts, and the leaves that are theirs; return whether all are plugged in."""
     servers = []
     for host in cluster.hosts.values():
-        plugs = [Plug(nic.name, nic.rail, nic.purpose, nic.leaf or "", nic.port) for nic in host.nics]
+        plugs = [Plug(nic.name, nic.rail, nic.purpose, nic.leaf or "", nic.port, nic.fabric_name) for nic in host.nics]
         rack = cluster.racks.get(host.rack or "")
         servers.append(Server(host.name, plugs, host.rack or "", rack.leaf if rack else ""))
     found = attach(plan, servers, fabric.leaves, whole)

@@ -26,6 +26,7 @@ class Plug:
     purpose: str = MANAGEMENT
     leaf: str = ""
     port: int | None = None
+    label: str = ""
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,7 @@ class _Attaching:
         elif (name := f"{server.name} {plug.device}") in self.plan.hcas:
             text = f"{name} is in the plan already."
         else:
-            hca = Hca(server.name, plug.device, plug.rail, leaf.plane, plug.purpose, server.rack)
+            hca = Hca(server.name, plug.device, plug.rail, leaf.plane, plug.purpose, server.rack, label=plug.label)
             self.plan.add(hca)
             self.plan.links.append(Link(hca.name, 1, leaf.name, port, "host"))
             taken[port] = hca.name

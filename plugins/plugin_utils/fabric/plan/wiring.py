@@ -34,6 +34,8 @@ class WiredNic:
     device: str
     rail: int | None = None
     purpose: str = COMPUTE
+    # Its device name in NodeDescriptions, if that is not `device`.
+    label: str = ""
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def attach(
             elif leaves[leaf] and leaves[leaf] != host.rack:
                 leaves[leaf] = ""
                 plan.add(replace(plan.switches[leaf], rack=""))
-            hca = Hca(host.name, nic.device, nic.rail, plane, nic.purpose, host.rack, host.unit)
+            hca = Hca(host.name, nic.device, nic.rail, plane, nic.purpose, host.rack, host.unit, label=nic.label)
             plan.add(hca)
             plan.join(hca.name, leaf, "host")
     _fits(plan, leaves)

@@ -79,6 +79,11 @@ class World:
         self.touched |= wanted
         return True
 
+    def free_node(self, name: str) -> bool:
+        ends = [end for link in self.links if name in (link.a, link.b) for end in link.ends]
+        taken = any((name, port) in self.touched for port in range(100))
+        return not taken and not self.around(ends) & self.touched
+
     def take_node(self, name: str) -> bool:
         ends = [end for link in self.links if name in (link.a, link.b) for end in link.ends]
         if any((name, port) in self.touched for port in range(100)):
@@ -128,18 +133,28 @@ class World:
                 continue
             cables = {p: self.cable(c, names) for p, c in node.cables.items() if (name, p) not in self.deaf}
             told[self.guid(name, guid)] = replace(
-                node, guid=self.guid(name, guid), description=self.rename.get(name, node.description), cables=cables
+                node,
+                guid=self.guid(name, guid),
+                description=self.rename.get(name, node.description),
+                cables=cables,
+                port_guids={port: self.port_guid(name, own) for port, own in node.port_guids.items()},
             )
         return ibnetdiscover_text(Discovery(told), full=self.rng.random() < 0.2)
 
     def cable(self, cable: Cable, names: dict[str, str]) -> Cable:
         name = names[cable.guid]
         return replace(
-            cable, guid=self.guid(name, cable.guid), description=self.rename.get(name, self.nodes[name].description)
+            cable,
+            guid=self.guid(name, cable.guid),
+            description=self.rename.get(name, self.nodes[name].description),
+            port_guid=self.port_guid(name, cable.port_guid) if cable.port_guid else "",
         )
 
     def guid(self, name: str, guid: str) -> str:
         return self.new_guid.get(name, guid)
+
+    def port_guid(self, name: str, own: str) -> str:
+        return f"{int(self.new_guid[name], 16) + 1:016x}" if name in self.new_guid else own
 
     def start(self, plane: str, by_guid: dict[str, DiscoveredNode]) -> DiscoveredNode:
         parts = self.parts(by_guid)
@@ -344,10 +359,17 @@ def _hca(w: World) -> str:
     return links[0].a if links and w.take(*links[0].ends) else ""
 
 
+def _few(w: World, kind: str) -> bool:
+    """Tell whether there is room for one more of a kind: more than three are told of together."""
+    return sum(one == kind for one, _ends in w.expected) < 3
+
+
 def unnamed(w: World) -> bool:
-    name = _hca(w)
+    name = _hca(w) if _few(w, "unnamed") else ""
+    if not name:
+        return False
     w.rename[name] = w.rng.choice((FACTORY, "localhost HCA-1", "ubuntu mlx5_0", ""))
-    return bool(name) and w.expect("unnamed", [(name, 1)])
+    return w.expect("unnamed", [(name, 1)])
 
 
 def unnamed_switch(w: World) -> bool:
@@ -362,11 +384,50 @@ def unnamed_switch(w: World) -> bool:
 
 
 def replaced(w: World) -> bool:
-    if not any(switch.guid for switch in w.plan.switches.values()):
+    if not any(switch.guid for switch in w.plan.switches.values()) or not _few(w, "replaced"):
         return False
     name = _hca(w)
+    if not name:
+        return False
     w.new_guid[name] = generated_guid(f"new {name}")
-    return bool(name) and w.expect("replaced", [(name, 1)])
+    return w.expect("replaced", [(name, 1)])
+
+
+def exchanged_switches(w: World) -> bool:
+    """Exchange the names of two or three switches of a tier, as a wrong node-name map does."""
+    first = w.plan.switches[w.rng.choice(list(w.plan.switches))]
+    alike = [one.name for one in w.plan.switches.values() if (one.tier, one.plane) == (first.tier, first.plane)]
+    names = w.rng.sample(alike, min(len(alike), w.rng.choice((2, 3))))
+    # More than three rings are told of together.
+    if len(names) < 2 or not _few(w, "exchanged") or any(not w.free_node(name) for name in names):
+        return False
+    for name in names:
+        w.take_node(name)
+    w.rename.update(zip(names, [*names[1:], names[0]], strict=True))
+    return w.expect("exchanged", ((name, 0) for name in names))
+
+
+def exchanged_hosts(w: World) -> bool:
+    """Exchange all cables of two hosts."""
+    of_host: dict[str, list[Link]] = {}
+    for link in w.links:
+        if link.a in w.plan.hcas and not w.around(link.ends) & w.touched:
+            of_host.setdefault(w.plan.hcas[link.a].host, []).append(link)
+    hosts = [host for host, links in of_host.items() if len(links) == _nics(w, host) > 1]
+    if len(hosts) < 2:
+        return False
+    pairs = list(zip(*(of_host[host] for host in w.rng.sample(hosts, 2)), strict=True))
+    if not w.take(*(end for pair in pairs for link in pair for end in link.ends)):
+        return False
+    for one, other in pairs:
+        w.cut(one.ends[0], other.ends[0])
+        w.join(one.ends[0], other.ends[1])
+        w.join(other.ends[0], one.ends[1])
+    return w.expect("exchanged", (link.ends[0] for pair in pairs for link in pair))
+
+
+def _nics(w: World, host: str) -> int:
+    return sum(hca.host == host for hca in w.plan.hcas.values())
 
 
 def duplicate_guid(w: World) -> bool:
@@ -417,7 +478,7 @@ def mute(w: World) -> bool:
 FAULTS = (
     missing, extra, joined, swapped, swapped_in_a_pair, swapped_across_rails, leaf_to_leaf, rotated, wrong_port, miswired, shifted,
     half_seen, slow, unknown, unknown_switch, unknown_in_place, unnamed, unnamed_switch, replaced, duplicate_guid, duplicate_name,
-    dead_host, dead_switch, mute,
+    dead_host, dead_switch, mute, exchanged_switches, exchanged_hosts,
 )  # fmt: skip
 
 

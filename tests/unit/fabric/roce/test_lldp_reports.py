@@ -15,10 +15,10 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.co
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.fabric_model import Plan
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.checked_plan import planned
-from tests.unit.fabric.compare.test_lldp_limits import ports
-from tests.unit.fabric.compare.test_roce_names import BROKEN, WHOLE, System, answers
 from tests.unit.fabric.lldp_answers import Answers
 from tests.unit.fabric.pod import POD, cluster
+from tests.unit.fabric.roce.test_lldp_limits import ports
+from tests.unit.fabric.roce.test_roce_names import BROKEN, WHOLE, System, answers
 
 ROCE = ("kind: rail-optimised, ", "kind: rail-optimised, technology: ethernet, ")
 NODES = [f"gpu{number:03}" for number in range(1, 33)]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.port_dialects import (
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.port_names.port_dialects import (
     Dialect,
     dialects,
     is_management,

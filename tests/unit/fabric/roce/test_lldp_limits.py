@@ -9,9 +9,9 @@ import pytest
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_output import LldpSettings
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.lldp import gbits_of, reports
-from tests.unit.fabric.compare.test_roce_names import answers, compared, fabric, same
 from tests.unit.fabric.lldp_answers import Answers
 from tests.unit.fabric.messages import check_messages
+from tests.unit.fabric.roce.test_roce_names import answers, compared, fabric, same
 
 CUMULUS = same("Cumulus Linux version 5.9.1", lambda cage, _: f"swp{cage + 1}")
 MAU = {

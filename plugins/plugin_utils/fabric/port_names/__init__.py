@@ -1,0 +1,1 @@
+"""Read port names of RoCE switches as port numbers of the plan."""
