@@ -416,13 +416,17 @@ def exchanged_hosts(w: World) -> bool:
     hosts = [host for host, links in of_host.items() if len(links) == _nics(w, host) > 1]
     if len(hosts) < 2:
         return False
-    pairs = list(zip(*(of_host[host] for host in w.rng.sample(hosts, 2)), strict=True))
+    # A listed fabric has cables in any order; a device takes the place of its like.
+    one, other = ({w.plan.hcas[link.a].device: link for link in of_host[host]} for host in w.rng.sample(hosts, 2))
+    if one.keys() != other.keys():
+        return False
+    pairs = [(link, other[device]) for device, link in one.items()]
     if not w.take(*(end for pair in pairs for link in pair for end in link.ends)):
         return False
-    for one, other in pairs:
-        w.cut(one.ends[0], other.ends[0])
-        w.join(one.ends[0], other.ends[1])
-        w.join(other.ends[0], one.ends[1])
+    for near, far in pairs:
+        w.cut(near.ends[0], far.ends[0])
+        w.join(near.ends[0], far.ends[1])
+        w.join(far.ends[0], near.ends[1])
     return w.expect("exchanged", (link.ends[0] for pair in pairs for link in pair))
 
 
