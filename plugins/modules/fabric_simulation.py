@@ -83,7 +83,7 @@ planes:
     busiest: {description: Flows on the busiest link when every HCA sends to every other., type: int, returned: when OpenSM has routed}
     least: {description: Flows on the busiest link that no routes can go below., type: int, returned: when OpenSM has routed}
     trials:
-      description: Other engines on the same plan, the best first; RV(planes[].trials[].obstacle) is why one cannot be used.
+      description: Other engines on the same plan, the best first; C(obstacle) is why one cannot be used.
       type: list
       elements: dict
       returned: when the routes might not be the best

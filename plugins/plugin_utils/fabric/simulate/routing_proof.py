@@ -247,19 +247,18 @@ class _Run:
             self.effect(ROUTES, one)
         if lost:
             return
-        wrong = [] if self.found.allowances else self._uneven(ideal, bool(text))
+        wrong = [] if self.found.allowances else self._uneven(metrics, ideal, bool(text))
         if metrics.most <= MARGIN * self.found.bound:
             for one in wrong:
                 self.effect(ROUTES, one)
         else:
             self.questionable = bool(wrong or self.found.allowances)
 
-    def _uneven(self, ideal: Ideal, ordered: bool) -> list[str]:
+    def _uneven(self, metrics: Metrics, ideal: Ideal, ordered: bool) -> list[str]:
         """Return where routes of a regular plan are not even; on three tiers only ftree keeps shifts apart."""
         order = "ca" if ordered else "leaf" if ideal.tiers < 3 else ""
         allowed = math.ceil(self.plan.oversubscription)
-        assert self.found.metrics
-        return uneven(self.found.metrics, tiers=ideal.tiers, oversubscription=allowed, order=order)
+        return uneven(metrics, tiers=ideal.tiers, oversubscription=allowed, order=order)
 
     def compare(self, manager: SubnetManager, seconds: float) -> None:
         """Let all engines route the plan, and report a better one."""
