@@ -75,12 +75,19 @@ class MungePair:
         self._socket.put_back()
         # Shared with the workers: they no longer wait for clients.
         self._listener.setblocking(False)
-        for worker in self._workers:
-            with suppress(ProcessLookupError):
-                os.kill(worker, signal.SIGTERM)
-        for worker in self._workers:
-            with suppress(ChildProcessError):
-                os.waitpid(worker, 0)
+        self._end_workers()
+
+    def _end_workers(self) -> None:
+        """Signal the workers until all have ended: Python drops a signal that a worker gets while it is being forked."""
+        while self._workers:
+            for worker in list(self._workers):
+                try:
+                    os.kill(worker, signal.SIGTERM)
+                    ended = os.waitpid(worker, os.WNOHANG)[0]
+                except (ProcessLookupError, ChildProcessError):
+                    ended = worker
+                self._workers.discard(ended)
+            time.sleep(_LOOK)
 
     def _end(self, _number: int, _frame: FrameType | None) -> None:
         self._ends = True

@@ -67,9 +67,9 @@ class MungedPair:
         os.kill(pid, signal.SIGTERM)
         until(lambda: not Path(f"/proc/{pid}").exists())
 
-    def start(self, workers: int = 4) -> None:
-        """Start the program, and wait until it serves."""
-        program = _PROGRAM.format(top=str(self.top), workers=workers)
+    def start(self, workers: int = 4, before: str = "") -> None:
+        """Start the program, and wait until it serves; `before` is Python code that is run first."""
+        program = before + _PROGRAM.format(top=str(self.top), workers=workers)
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         self._pair = subprocess.Popen([sys.executable, "-c", program], env=environment, start_new_session=True)
         until(self.serves)

@@ -128,6 +128,24 @@ def test_no_client_notices_that_the_program_starts_and_ends(pair: MungedPair):
     assert failures(pair, disturb) == []
 
 
+LOSSY = """
+import os
+kill, signalled = os.kill, set()
+def lossy(process, number):
+    if process in signalled:
+        kill(process, number)
+    signalled.add(process)
+os.kill = lossy
+"""
+
+
+def test_a_worker_that_misses_a_signal_ends_with_the_next_one(pair: MungedPair):
+    """Python drops a signal that a process gets while it is being forked; the program waited for such a worker for ever."""
+    assert pair.stop() == 0
+    pair.start(before=LOSSY)
+    assert pair.stop() == 0
+
+
 def test_no_client_notices_the_other_key(pair: MungedPair):
     def disturb() -> None:
         for name in (NEW, OLD) * 10:
