@@ -10,7 +10,6 @@ import os
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -74,6 +73,9 @@ def engine_in_effect(log: str) -> str:
 
 def trials(plan: Plan, plane: str, manager: SubnetManager, choices: Choices, seconds: float) -> list[Trial]:
     """Return a trial for each engine and variant, the best first; `choices` has all other options."""
+    # Its locks must be registered outside of a fork, and the inventory plugin loads what tasks need while Ansible begins one.
+    from concurrent.futures import ThreadPoolExecutor
+
     wanted = [(engine, options) for engine in ENGINES for options in ((), *VARIANTS.get(engine, ()))]
     routes = _Routes(plan, plane, manager, choices, seconds)
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
