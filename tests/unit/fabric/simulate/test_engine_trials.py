@@ -64,13 +64,12 @@ def judged_with_sharp(name: str) -> RoutingProof:
     assert proposed is not None
     assert "times the mean" in texts(found, routing_proof.ROUTES), texts(found)
     assert proposed.variables in texts(found, routing_proof.ROUTES)
-    again = prove(plan, "", made(plan, proposed.engine, options=proposed.options), seconds=600)
+    again = prove(plan, "", made(plan, proposed.engine, options=proposed.options), seconds=600, compare=False)
     assert texts(again) == ""
     assert again.metrics is not None
     assert again.metrics.most == proposed.most
-    assert again.metrics.imbalance <= 1.2 or again.metrics.most <= min(
-        one.most for one in again.trials if not one.obstacle
-    )
+    assert again.metrics.imbalance <= 1.2 or proposed.most == min(one.most for one in found.trials if not one.obstacle)
+    again.trials = found.trials
     return again
 
 
@@ -131,7 +130,7 @@ def check_verdict(plan: Plan) -> str:
 
 @real
 def test_the_verdict_names_the_best_engine_of_a_plan_with_cables_left_out():
-    check_verdict(cut(rails(16, 4, 4, 4), 3, 1))
+    check_verdict(cut(rails(8, 4, 4, 4), 3, 1))
 
 
 @pytest.mark.nightly

@@ -34,7 +34,6 @@ from tests.unit.fabric.opensm.test_opensm_files import fabric as with_storage
 from tests.unit.fabric.simulate.gate import (
     SMALL,
     Files,
-    drawn,
     made,
     proved,
     rails,
@@ -172,12 +171,10 @@ def test_roots_of_the_wrong_tier_cut_a_three_tier_fabric_in_two():
 
 
 @real
-@pytest.mark.parametrize("seed", [None, 1])
-def test_order_by_hosts_overloads_links(seed: int | None):
+def test_order_by_hosts_overloads_links():
     plan = rails(16, 8, 4, 4)
-    plan = plan if seed is None else drawn(plan, seed)
     files = made(plan, "updn")
-    assert seed is not None or texts(prove(plan, "", files)) == ""
+    assert texts(prove(plan, "", files)) == ""
     files[opensm_files.ORDER] = "".join(f"0x{one.port_guid}\n" for one in plan.hcas.values())
     found = prove(plan, "", files)
     assert "times the mean load" in texts(found, routing_proof.ROUTES)
