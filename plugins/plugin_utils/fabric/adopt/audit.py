@@ -123,8 +123,8 @@ def _of_tier(above: Mapping[str, Counter[str]], tier: int) -> Iterator[Finding]:
     if len(odd) > max(1, _FEW * len(above)):
         text = ", ".join(f"{count} on {switches} switches" for count, switches in sorted(totals.items(), reverse=True))
         text = f"the cables up of tier {tier} are uneven: {text}"
-        told = "nothing, if that is intended; routes over fewer cables carry more"
-        yield Finding("uneven-uplinks", f"tier {tier}", "", text, told, NOTICE)
+        accepted = "nothing, if that is intended; routes over fewer cables carry more"
+        yield Finding("uneven-uplinks", f"tier {tier}", "", text, accepted, NOTICE)
         odd = []
     for name in odd:
         up = above[name]

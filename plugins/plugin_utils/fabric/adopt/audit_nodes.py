@@ -107,12 +107,12 @@ def _dead(seen: SeenFabric, cables: SwitchCables, expected: Mapping[str, Iterabl
             devices.setdefault(hca.host, {})[hca.device] = at[name]
     wanted = _expected(devices) if expected is None else {host: set(expected.get(host, ())) for host in devices}
     nameless = Counter(at[name] for name in seen.unnamed if name in at)
-    lacking: dict[str, list[str]] = {}
+    absent: dict[str, list[str]] = {}
     for host, there in devices.items():
         for device in sorted(wanted[host] - there.keys(), key=natural):
-            lacking.setdefault(_leaf(host, device, devices), []).append(f"{host} {device}")
-    for leaf in sorted(lacking, key=natural):
-        names = lacking[leaf]
+            absent.setdefault(_leaf(host, device, devices), []).append(f"{host} {device}")
+    for leaf in sorted(absent, key=natural):
+        names = absent[leaf]
         if leaf and len(names) <= nameless[leaf]:
             continue
         where = leaf or names[0]

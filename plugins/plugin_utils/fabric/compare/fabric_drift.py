@@ -48,8 +48,8 @@ def comparison(plan: Plan, discoveries: Mapping[str, Discovery]) -> Comparison:
     seen = identify_nodes(plan, discoveries)
     work = _Comparer(plan, seen)
     work.run()
-    told = [finding for discovery in discoveries.values() for finding in discovery.findings]
-    return Comparison(ordered([*seen.findings, *told, *named, *work.found]), work.ok, len(work.cables), seen)
+    reported = [finding for discovery in discoveries.values() for finding in discovery.findings]
+    return Comparison(ordered([*seen.findings, *reported, *named, *work.found]), work.ok, len(work.cables), seen)
 
 
 def _clear_part(plan: Plan, unclear: set[str]) -> Plan:

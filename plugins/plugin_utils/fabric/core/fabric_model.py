@@ -111,7 +111,7 @@ class SubnetManager:
 class Domain:
     """Hosts that one NVLink fabric joins; `expected` is their planned number. UUID and clique are known after delivery.
 
-    `racks` are those of a domain over several, `rack` is the first. `lacking` is how many hosts more like domains of the profile have.
+    `racks` are those of a domain over several, `rack` is the first. `absent` is how many hosts more like domains of the profile have.
     """
 
     name: str
@@ -121,7 +121,7 @@ class Domain:
     uuid: str = ""
     clique: str = ""
     racks: tuple[str, ...] = ()
-    lacking: int = 0
+    absent: int = 0
 
 
 @dataclass

@@ -131,14 +131,14 @@ def _columns(line: int, cells: Sequence[str], found: WrittenCables) -> list[str]
     elif not set(names) & set(NEEDED):
         wrong = [f"is not a header. Begin the file with the names of the columns, {','.join(NEEDED)}."]
     else:
-        lacking = [name for name in NEEDED if name not in names]
+        absent = [name for name in NEEDED if name not in names]
         known = (*_READ, *_SAME, *_FOLLOW)
         for name in dict.fromkeys(written):
             if name not in known:
                 hint = did_you_mean(name, known) or f" Allowed: {', '.join(_READ)}, and the columns of cabling.csv."
                 wrong.append(f"column {name!r} is unknown.{hint} Notes are for the column comment.")
-        if lacking:
-            wrong.append(f"the header has no column {', '.join(lacking)}. Needed: {','.join(NEEDED)}.")
+        if absent:
+            wrong.append(f"the header has no column {', '.join(absent)}. Needed: {','.join(NEEDED)}.")
         if twice := [name for number, name in enumerate(names) if name in names[:number]]:
             wrong.append(f"two columns are {twice[0]}. Keep one.")
     for text in wrong:

@@ -174,8 +174,8 @@ def domains_of(cluster: Cluster) -> list[Domain]:
     for name, size, part in parts:
         number[name] += 1
         racks = tuple(dict.fromkeys(node.rack.name for node in part))
-        lacking = max(0, *(whole[node.profile.name] - size for node in part))
+        absent = max(0, *(whole[node.profile.name] - size for node in part))
         label = name if counts[name] == 1 else f"{name}-{number[name]}"
         several = racks if len(racks) > 1 else ()
-        found.append(Domain(label, tuple(node.name for node in part), racks[0], size, racks=several, lacking=lacking))
+        found.append(Domain(label, tuple(node.name for node in part), racks[0], size, racks=several, absent=absent))
     return found

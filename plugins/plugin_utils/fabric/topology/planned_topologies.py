@@ -62,7 +62,7 @@ def topologies(cluster: Cluster, plan: Plan, version: str, several: bool = True)
         found.findings.append(Finding("topology", "NVLink domains", "", text, _advice(number, outside), WARNING))
         return found
     domains = {domain.name: domain.hosts for domain in plan.domains}
-    short = [domain.name for domain in plan.domains if domain.lacking]
+    short = [domain.name for domain in plan.domains if domain.absent]
     found.blocks = slurm_topology.blocks(plan, version, domains=domains, nodes=nodes, short=short)
     found.findings += _unlike(plan.domains, found.blocks, version)
     # Names of blocks that had to be changed, and the like; the tree has told its own.
@@ -101,9 +101,9 @@ def _unlike(domains: Sequence[Domain], blocks: Topology, version: str) -> Iterat
     """Yield the findings of NVLink domains whose number of nodes is not the first of BlockSizes."""
     size = blocks.sizes[0]
     for one in domains:
-        if not one.lacking:
+        if not one.absent:
             continue
-        text = f"NVLink domain {one.name} ({fold(one.hosts)}) has {len(one.hosts)} nodes instead of {len(one.hosts) + one.lacking}"
+        text = f"NVLink domain {one.name} ({fold(one.hosts)}) has {len(one.hosts)} nodes instead of {len(one.hosts) + one.absent}"
         where = f"racks {fold(one.racks)}" if one.racks else f"rack {one.rack}"
         whole = "when it is whole, remove its `nvlink_domain`"
         if one.name not in blocks.left_out:

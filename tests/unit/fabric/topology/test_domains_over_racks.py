@@ -71,7 +71,7 @@ def test_a_domain_over_racks_with_too_few_nodes_is_refused(tmp_path: Path):
         artefacts(make_site(tmp_path, short))
     check_messages("blocks: a domain over two racks that is not whole", error.value, tmp_path)
     stated = (short[0], short[1].replace("gb200,", "gb200, nvlink_domain: 16,"))
-    assert [(one.name, one.expected, one.lacking) for one in domains_of(make_site(tmp_path, stated))] == [("d1", 16, 2)]
+    assert [(one.name, one.expected, one.absent) for one in domains_of(make_site(tmp_path, stated))] == [("d1", 16, 2)]
 
 
 def test_without_names_a_domain_does_not_leave_its_rack(tmp_path: Path):

@@ -76,7 +76,7 @@ def test_sizes_are_of_the_whole_domains_though_most_are_short(tmp_path: Path):
         for rack in (2, 3)
     )
     cluster = make_site(tmp_path, (ALL_RACKS, racks))
-    assert [one.lacking for one in domains_of(cluster)] == [0, 1, 1]
+    assert [one.absent for one in domains_of(cluster)] == [0, 1, 1]
     assert "BlockSizes=18\n" in artefacts(cluster, "24.11")["slurm/topology.conf"]
     assert "BlockSizes=18\n" in artefacts(cluster, "25.05")["slurm/topology.conf"]
 
@@ -84,7 +84,7 @@ def test_sizes_are_of_the_whole_domains_though_most_are_short(tmp_path: Path):
 def test_what_most_racks_state_is_whole_where_the_profile_states_nothing(tmp_path: Path):
     stated = WHOLE.replace("profile: gb200", "profile: gb200, nvlink_domain: 18")
     cluster = make_site(tmp_path, OF_PROFILE, (ALL_RACKS, stated + SHORT))
-    assert [one.lacking for one in domains_of(cluster)] == [0, 0, 0, 14]
+    assert [one.absent for one in domains_of(cluster)] == [0, 0, 0, 14]
     assert "BlockSizes=18,36\n" in artefacts(cluster, "24.11")["slurm/topology.conf"]
 
 
