@@ -73,6 +73,9 @@ class Nic:
     network: str = ""
     # Its device name in the fabric's NodeDescriptions; "": `name`.
     fabric_name: str = ""
+    # Of its link, as the file writes them, such as NDR200 and 2x; "": the leaf's speed, and 4x.
+    speed: str = ""
+    width: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,9 @@ class HostNic:
     port: int | None
     # Its device name in the fabric's NodeDescriptions; "": `name`.
     fabric_name: str = ""
+    # Of its link, as the file writes them, such as NDR200 and 2x; "": the leaf's speed, and 4x.
+    speed: str = ""
+    width: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,13 +368,15 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class SwitchTraits:
-    """A switch of the cable list with values that differ from the fabric's; `key` is the key of the file that names it."""
+    """A switch with values that differ from the fabric's; `key` is the key of the file that names it."""
 
     key: str
     name: str
     ports: int | None = None
     cage_ports: int | None = None
     group: str = ""
+    # Fastest speed of a lane of its ports; "": the fabric's.
+    speed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,6 +406,7 @@ class Fabric:
     switch_racks: tuple[tuple[str, str, str], ...] = ()
     # The list of cables that states the fabric, as the file names it; None: the shape is planned from the other keys.
     cables: str | None = None
+    # Those that differ from the values above.
     switches: tuple[SwitchTraits, ...] = ()
 
 

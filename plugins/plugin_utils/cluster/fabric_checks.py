@@ -23,6 +23,8 @@ _QUANTUM = ("HDR", "NDR", "XDR")
 _TIERS = ("spines", "cores", "leaves")
 # Keys that count cables, which a list of cables states one by one.
 _COUNTS = ("uplinks", "global_links")
+# Values of a single switch that only a list of cables has; of a planned shape all switches are alike.
+_OF_LIST = ("ports", "cage_ports", "group")
 
 
 def fabric_of(
@@ -147,12 +149,7 @@ def _switch_racks(data: Mapping[str, str], floor: Floor, mistakes: Mistakes) -> 
 
 def _switches_of_list(data: Mapping[str, Any], mistakes: Mistakes) -> tuple[SwitchTraits, ...]:
     """Return the switches that differ from the fabric's values; note keys that need a list of cables, or that contradict one."""
-    if not data["cables"]:
-        if data["switches"]:
-            text = "is for a fabric that a list of cables states. State fabric.cables, or remove it."
-            mistakes.add(("fabric", "switches"), text)
-        return ()
-    for key in _COUNTS:
+    for key in _COUNTS if data["cables"] else ():
         if ("fabric", key) in mistakes.lines:
             mistakes.add(("fabric", key), f"fabric.cables has all cables: {data['cables']}. Remove this key.")
     named: dict[str, None] = {}
@@ -161,7 +158,11 @@ def _switches_of_list(data: Mapping[str, Any], mistakes: Mistakes) -> tuple[Swit
         path: Path = ("fabric", "switches", key)
         switches = hostlist(key, path, mistakes, SWITCH)
         once(switches, named, path, mistakes)
-        given = (traits["ports"], traits["cage_ports"], traits["group"] or "")
+        for one in _OF_LIST if not data["cables"] else ():
+            if traits[one]:
+                text = "is for a fabric that a list of cables states. State fabric.cables, or remove it."
+                mistakes.add((*path, one), text)
+        given = (traits["ports"], traits["cage_ports"], traits["group"] or "", traits["speed"] or "")
         found += [SwitchTraits(key, name, *given) for name in switches]
     return tuple(found)
 

@@ -45,7 +45,11 @@ def _profile(name: str, data: Mapping[str, Any], rails: int | None, mistakes: Mi
     stated = data["sockets"] and data["cores_per_socket"]
     cores = data["sockets"] * data["cores_per_socket"] if stated else None
     nics = tuple(
-        Nic(nic["name"], nic["rail"], nic["pci"] or "", nic["network"] or "", nic["fabric_name"] or "")
+        Nic(
+            nic["name"],
+            nic["rail"],
+            *(nic[key] or "" for key in ("pci", "network", "fabric_name", "speed", "width")),
+        )
         for nic in data["nics"]
         if nic and nic["name"]
     )

@@ -96,7 +96,8 @@ class Floor:
             if nic["port"] and not nic["leaf"]:
                 self.mistakes.add((*where, "port"), "a port needs its 'leaf'. State both, or neither.")
             place = (nic["rail"], nic["purpose"] or "management", nic["leaf"], nic["port"])
-            found[nic["name"]] = HostNic(nic["name"], *place, nic["fabric_name"] or "")
+            texts = (nic[key] or "" for key in ("fabric_name", "speed", "width"))
+            found[nic["name"]] = HostNic(nic["name"], *place, *texts)
         return tuple(found.values())
 
     def _told(self, where: str) -> bool:

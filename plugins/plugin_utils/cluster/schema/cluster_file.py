@@ -52,9 +52,19 @@ _FABRIC_NAME = Field(
     "The device name that its NodeDescription in the fabric has, such as HCA-1, if that is not `name`.", **WORD
 )
 
+# Of a NIC's link.
+_RATE = {
+    "speed": Field(
+        "Speed of a lane of its link, if not that of its leaf; HDR100 and NDR200 are two lanes of HDR and NDR, as with splitter cables.",
+        choices=("FDR", "EDR", "HDR100", "HDR", "NDR200", "NDR", "XDR"),
+    ),
+    "width": Field("Lanes of its link, if not 4.", choices=("1x", "2x", "4x")),
+}
+
 _NIC = {
     "name": Field("The device name.", required=True, **WORD),
     "fabric_name": _FABRIC_NAME,
+    **_RATE,
     "rail": Field("Its rail, from 0; absent for storage and management.", "int", minimum=0, maximum=63),
     "pci": Field("Its PCI address, such as 0000:3b:00.0: then it has this name, not the kernel's.", **PCI),
     "network": Field(
@@ -67,6 +77,7 @@ _NIC = {
 _HOST_NIC = {
     "name": Field("The device name.", required=True, **WORD),
     "fabric_name": _FABRIC_NAME,
+    **_RATE,
     "rail": Field(
         "The rail whose leaf it is on; in a rail-only fabric its plane. By default any leaf, or one plane after the other.",
         "int",

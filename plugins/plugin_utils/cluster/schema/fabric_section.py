@@ -6,6 +6,9 @@ from __future__ import annotations
 from .fields import Field
 from .text_rules import HOST_NAME, PORT, TENANT_NAME, TEXT, WORD, names
 
+# Of a lane, in Quantum and older switches.
+SWITCH_SPEEDS = ("EDR", "HDR", "NDR", "XDR")
+
 _MEMBERS = {
     "nodes": Field(
         "`all`, a hostlist of nodes and hosts, rack:NAME, profile:NAME, model:NAME or partition:NAME.", required=True
@@ -38,9 +41,15 @@ _TENANT = {
 }
 
 _SWITCH = {
-    "ports": Field("Its ports, if not `fabric.switch_ports`.", "int", minimum=2, maximum=1024),
-    "cage_ports": Field("Ports of a cage of it, if not `fabric.cage_ports`.", "int", minimum=1, maximum=8),
-    "group": Field("Its pod, or its group of a dragonfly; by default that of its nodes.", **WORD),
+    "ports": Field("With `cables`: its ports, if not `fabric.switch_ports`.", "int", minimum=2, maximum=1024),
+    "cage_ports": Field(
+        "With `cables`: ports of a cage of it, if not `fabric.cage_ports`.", "int", minimum=1, maximum=8
+    ),
+    "group": Field("With `cables`: its pod, or its group of a dragonfly; by default that of its nodes.", **WORD),
+    "speed": Field(
+        "Speed of a lane of its ports, if not `fabric.speed`. A link between two switches has the lower speed of both.",
+        choices=SWITCH_SPEEDS,
+    ),
 }
 
 FABRIC = {
@@ -60,13 +69,17 @@ FABRIC = {
         **TEXT,
     ),
     "switches": Field(
-        "With `cables`: switches that differ from `switch_ports` and `cage_ports`, by hostlists.",
+        "Switches that differ from `speed`, and with `cables` from `switch_ports` and `cage_ports`, by hostlists.",
         "map",
         keys=Field("switches"),
         item=Field("a switch", "section", fields=_SWITCH),
     ),
     "technology": Field("What the switches speak.", default="infiniband", choices=("infiniband", "ethernet")),
-    "speed": Field("Speed of a lane of every link.", default="NDR", choices=("EDR", "HDR", "NDR", "XDR")),
+    "speed": Field(
+        "Speed of a lane of every link, if no NIC, switch or row of `cables` states another.",
+        default="NDR",
+        choices=SWITCH_SPEEDS,
+    ),
     "switch_ports": Field("Ports of a switch, all alike.", "int", default=64, minimum=2, maximum=1024),
     "cage_ports": Field(
         "Ports that a cage of the switch holds, 2 on a Quantum-2.", "int", default=1, minimum=1, maximum=8

@@ -17,7 +17,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.text impor
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import CA, SWITCH, Discovery
 
 from ..core.fabric_model import Link, Plan
-from ..core.link_rates import Rate, common_lower_rate, ethernet_gbits, is_slower, is_unreadable, total_gbits
+from ..core.link_rates import Rate, common_lower_rate, is_slower, is_unreadable, rate_of, shown_rate
 from ..core.node_descriptions import is_unnamed
 from ..core.places import End, counted, describe, ordered, place
 from .cable_faults import FaultClassifier, chains
@@ -149,45 +149,56 @@ class _Comparer:
 
     def _rates(self, right: Sequence[Cabled]) -> set[End]:
         """Report cables that are slower than planned, and return their lower ends."""
-        wanted, seen = (self.plan.width, self.plan.speed), self.seen.rates
-        unread: list[tuple[End, Rate]] = []
-        slow: dict[Link, Rate] = {}
+        seen = self.seen.rates
+        unread: list[tuple[Link, Rate]] = []
+        # Place that states a planned rate, and the rate -> links that run below it.
+        slow: dict[tuple[str, Rate], dict[Link, Rate]] = {}
+        planned = Counter((link.rate_from, rate_of(self.plan, link)) for link, _low, _high in right if seen)
         for link, low, high in right if seen else ():
+            wanted = rate_of(self.plan, link)
             rates = (seen.get(low, wanted), seen.get(high, wanted))
             if rates == (wanted, wanted):
                 continue
             if below := [rate for rate in rates if is_slower(rate, wanted)]:
-                slow[link] = next((rate for rate in below if is_slower(rate, below[0])), below[0])
+                lowest = next((rate for rate in below if is_slower(rate, below[0])), below[0])
+                slow.setdefault((link.rate_from, wanted), {})[link] = lowest
             elif odd := [rate for rate in rates if is_unreadable(rate)]:
-                unread.append((high, odd[0]))
-        found = self._slow(slow, len(right))
+                unread.append((link, odd[0]))
+        found: set[End] = set()
+        for (stated, wanted), links in slow.items():
+            found |= self._slow(links, planned[stated, wanted], wanted, stated)
         self._unread_rates(unread)
         return found
 
-    def _slow(self, slow: Mapping[Link, Rate], links: int) -> set[End]:
-        """Report links below the planned speed, and return their lower ends; a speed of nearly all links is not a fault of their cables."""
-        usual, wanted = common_lower_rate(slow.values(), links), f"{self.plan.width}{self.plan.speed}"
-        if any(ethernet_gbits(rate) for rate in slow.values()):
-            wanted = f"{total_gbits((self.plan.width, self.plan.speed)):g}G"
+    def _slow(self, slow: Mapping[Link, Rate], links: int, wanted: Rate, stated: str) -> set[End]:
+        """Report links below one planned rate, and return their lower ends; a speed of nearly all links is not a fault of their cables."""
+        usual = common_lower_rate(slow.values(), links)
         if usual:
             count = sum(rate == usual for rate in slow.values())
             which = f"all {links}" if count == links else f"{count} of {links}"
-            remedy = "check fabric.speed, and the speed set on the switches. The cables are not the cause"
-            self._add("slow", ERROR, self.plan.name, wanted, f"{''.join(usual)} on {which} links", remedy)
+            of = f" of {stated}" if stated else ""
+            remedy = (
+                f"check {stated or 'fabric.speed'}, and the speed set on the switches. The cables are not the cause"
+            )
+            found = f"{''.join(usual)} on {which} links{of}"
+            self._add("slow", ERROR, self.plan.name, shown_rate(wanted, usual), found, remedy)
         told = {link: rate for link, rate in slow.items() if rate != usual}
         for link, rate in told.items():
             low, high = link.ends
             found = f"{''.join(rate)} on the cable to {place(low, self.plan)}"
             remedy = "reseat the cable at both ends, then replace it"
-            self._add("slow", ERROR, place(high, self.plan), wanted, found, remedy, low, high)
+            if stated:
+                remedy += f"; the planned rate is stated in {stated}"
+            self._add("slow", ERROR, place(high, self.plan), shown_rate(wanted, rate), found, remedy, low, high)
         return {link.ends[0] for link in told}
 
-    def _unread_rates(self, unread: Sequence[tuple[End, Rate]]) -> None:
+    def _unread_rates(self, unread: Sequence[tuple[Link, Rate]]) -> None:
         """Report how many cables have an unreadable rate, so that a missing finding is not taken as a proof."""
         if unread:
-            end, rate = unread[0]
-            text = f"the rate of {counted(len(unread), 'cable')} could not be read, such as {''.join(rate)} at {place(end, self.plan)}"
-            remedy = f"planned is {self.plan.width}{self.plan.speed}: discover with newer tools (rdma-core), or query the switches"
+            link, rate = unread[0]
+            where, planned = place(link.ends[1], self.plan), "".join(rate_of(self.plan, link))
+            text = f"the rate of {counted(len(unread), 'cable')} could not be read, such as {''.join(rate)} at {where}"
+            remedy = f"planned is {planned}: discover with newer tools (rdma-core), or query the switches"
             self._add("unread", WARNING, self.plan.name, "", text, remedy)
 
     def _strangers(self) -> set[End]:

@@ -44,7 +44,7 @@ class IdentifiedFabric:
     names: dict[str, str] = field(default_factory=dict)
     how: dict[str, str] = field(default_factory=dict)
     ports: dict[End, End] = field(default_factory=dict)
-    # Matches that differ from the plan.
+    # Rates that differ from the plan's usual one, and all rates of cables that are planned with another.
     rates: dict[End, tuple[str, str]] = field(default_factory=dict)
     # Name -> GUID of the node, and of an HCA's port.
     guids: dict[str, str] = field(default_factory=dict)
@@ -80,10 +80,11 @@ class IdentifiedFabric:
             if guid in names and far_guid in names
         }
         wanted = (plan.width, plan.speed)
+        others = {end for link in plan.links if link.speed or link.width for end in link.ends}
         self.rates = {
             (names[near[0]], near[1]): rate
             for rate, ports in self.merged.rates.items()
-            if rate != wanted
+            if rate != wanted or others
             for near in ports
-            if near in cables and near[0] in names
+            if near in cables and near[0] in names and (rate != wanted or (names[near[0]], near[1]) in others)
         }

@@ -79,9 +79,11 @@ class Link:
     kind: str
     # A planned cable that is missing on purpose.
     missing: bool = False
-    # Of this cable, if not the plan's: speed of a lane, and width.
+    # Of this cable, if not the plan's: speed of a lane, and width; `link_rates.rate_of` has the rate of every cable.
     speed: str = ""
     width: str = ""
+    # The key or file that states them.
+    rate_from: str = field(default="", compare=False)
 
     @property
     def ends(self) -> tuple[tuple[str, int], tuple[str, int]]:

@@ -1,16 +1,22 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compare widths and speeds of links with the planned ones, and recognise a lower rate that is common to nearly all."""
+"""Rates of links: the planned one of each, whether another is lower, and a lower rate that is common to nearly all."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
 
+from .fabric_model import Link, Plan
+
 # Width and speed of a lane, such as ("4x", "NDR").
 Rate = tuple[str, str]
 
 # In Gbit/s per lane; an unknown name is not compared.
 SPEEDS = {"SDR": 2.5, "DDR": 5, "QDR": 10, "FDR10": 10.3, "FDR": 14, "EDR": 25, "HDR": 50, "NDR": 100, "XDR": 200}
+# Trade names of speeds, each with the lanes that it means.
+TRADE_NAMES: dict[str, Rate] = {"HDR100": ("2x", "HDR"), "NDR200": ("2x", "NDR")}
+# Lanes of a link without a stated width.
+USUAL_WIDTH = "4x"
 # Number and share of links with one rate above which cables are not the reason.
 _MANY, _NEARLY_ALL = 8, 0.9
 
@@ -21,25 +27,39 @@ def ethernet_gbits(rate: Rate) -> float:
     return float(number) if not rate[0] and rate[1].endswith("G") and number.replace(".", "", 1).isdecimal() else 0
 
 
-def total_gbits(wanted: Rate) -> float:
-    """Return the speed of all lanes of a planned rate in Gbit/s, 0 if it is unknown.
+def rate_of(plan: Plan, link: Link) -> Rate:
+    """Return the planned width and speed of a link."""
+    return link.width or plan.width, link.speed or plan.speed
 
-    >>> total_gbits(("4x", "NDR"))
-    400
+
+def shown_rate(planned: Rate, seen: Rate) -> str:
+    """Return a planned rate as a seen one is written: 2xNDR, or 200G of Ethernet, whose ports report no lanes."""
+    return f"{total_gbits(planned):g}G" if ethernet_gbits(seen) else "".join(planned)
+
+
+def total_gbits(rate: Rate) -> float:
+    """Return the speed of all lanes in Gbit/s, 0 if it is unknown.
+
+    >>> total_gbits(("4x", "NDR")), total_gbits(("", "100G"))
+    (400, 100.0)
     """
-    return int(wanted[0].rstrip("x")) * SPEEDS.get(wanted[1], 0)
+    lanes = rate[0].rstrip("x")
+    return ethernet_gbits(rate) or (int(lanes) * SPEEDS.get(rate[1], 0) if lanes.isdigit() else 0)
 
 
 def is_slower(rate: Rate, wanted: Rate) -> bool:
-    """Return whether a width and speed are below the planned ones; unknown ones are not."""
+    """Return whether a width and speed are below the planned ones; unknown ones are not.
+
+    >>> is_slower(("2x", "HDR"), ("4x", "HDR")), is_slower(("4x", "EDR"), ("2x", "HDR")), is_slower(("2x", "???"), ("4x", "NDR"))
+    (True, False, True)
+    """
     if rate == wanted:
         return False
-    if gbits := ethernet_gbits(rate):
-        return gbits < total_gbits(wanted)
-    lanes, speed = rate[0].rstrip("x"), SPEEDS.get(rate[1])
-    if lanes.isdigit() and int(lanes) < int(wanted[0].rstrip("x")):
-        return True
-    return lanes.isdigit() and speed is not None and wanted[1] in SPEEDS and speed < SPEEDS[wanted[1]]
+    gbits, planned = total_gbits(rate), total_gbits(wanted)
+    if gbits and planned:
+        return gbits < planned
+    lanes, most = rate[0].rstrip("x"), wanted[0].rstrip("x")
+    return lanes.isdigit() and most.isdigit() and int(lanes) < int(most)
 
 
 def is_unreadable(rate: Rate) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
 
-from ..core.link_rates import SPEEDS
+from ..core.link_rates import SPEEDS, TRADE_NAMES
 
 NEEDED = ("a", "a_port", "b", "b_port")
 # Columns whose cells are kept; cabling.csv calls the devices otherwise.
@@ -152,8 +152,14 @@ def _row(line: int, cells: dict[str, str], found: WrittenCables) -> None:
         if not cells[key]:
             found.add(line, f"{key}: is empty. Name a switch, or a host with its device, such as gpu001 mlx5_0.")
     speed, width, state = cells.get("speed", "").upper(), cells.get("width", "").lower(), cells.get("state", "").lower()
-    if speed and speed not in SPEEDS:
-        found.add(line, f"speed: {speed!r} is unknown.{did_you_mean(speed, SPEEDS)} Allowed: {', '.join(SPEEDS)}.")
+    if speed in TRADE_NAMES:
+        lanes, lane_speed = TRADE_NAMES[speed]
+        if width not in ("", lanes):
+            found.add(line, f"width: {speed} is {lanes} {lane_speed}, and not {width}. Leave the cell empty.")
+        width, speed = lanes, lane_speed
+    elif speed and speed not in SPEEDS:
+        known = (*SPEEDS, *TRADE_NAMES)
+        found.add(line, f"speed: {speed!r} is unknown.{did_you_mean(speed, known)} Allowed: {', '.join(known)}.")
     if width and not _WIDTH.match(width):
         found.add(line, f"width: {width!r} is not a width. Allowed: 1x, 2x, 4x, 8x, 12x.")
     if state not in _STATES:

@@ -19,6 +19,7 @@ from ..core.fabric_model import COMPUTE, STORAGE, Domain, Plan, TenantPartition
 from .cable_rows import WrittenCables
 from .listed_plan import ListError, listed_plan
 from .plan_mistakes import check_ports
+from .planned_rates import plan_rates
 from .servers import Plug, Server, attach
 from .templates import TEMPLATES, FabricShape, TemplateError, WiredHost, WiredNic, unjoined
 
@@ -44,6 +45,7 @@ def plan_of(cluster: Cluster, written: WrittenCables | None = None) -> Plan:
     else:
         plan, whole, plugged = _templated(cluster, fabric, hosts, wrong)
     _stand(plan, fabric, wrong)
+    plan_rates(plan, cluster, fabric, wrong)
     check_ports(plan, fabric.spare, "spare", wrong)
     check_ports(plan, fabric.missing, "missing", wrong)
     if whole:

@@ -21,6 +21,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery 
 )
 
 from ..core.fabric_model import Hca, Plan, Switch, by_switch
+from ..core.link_rates import rate_of
 from ..core.node_descriptions import AGGREGATION
 
 # Signs of a NodeDescription.
@@ -86,7 +87,7 @@ def discovery_of(plan: Plan, plane: str | None = None) -> Discovery:
         by_name[thing.name] = found.nodes[thing.guid] = node
     for link in full.present:
         if link.a in by_name and link.b in by_name:
-            connect(by_name[link.a], link.a_port, by_name[link.b], link.b_port, plan.width, plan.speed)
+            connect(by_name[link.a], link.a_port, by_name[link.b], link.b_port, *rate_of(plan, link))
     found.origin = next((node.guid for node in by_name.values() if node.kind == CA), "")
     return found
 

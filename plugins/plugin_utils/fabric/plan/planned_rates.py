@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plan the width and speed of each link: of its row in the list of cables, else of its NIC, else of its switches, else of the fabric."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
+
+from ...cluster import Cluster, Fabric
+from ...cluster.cluster_model import HostNic, Nic
+from ...cluster.schema.fields import Path, allowed
+from ...cluster.schema.late_mistakes import MistakeCollector
+from ..core.fabric_model import INFINIBAND, Link, Plan
+from ..core.link_rates import SPEEDS, TRADE_NAMES, USUAL_WIDTH, Rate, total_gbits
+
+_SWITCHES = ("fabric", "switches")
+
+
+@dataclass(frozen=True)
+class _NicRate:
+    """What the cluster file states of the links of a NIC; "": nothing. `keys` are its keys, `name` is how findings name them."""
+
+    speed: str
+    width: str
+    written: str
+    keys: Path
+    name: str
+
+
+def plan_rates(plan: Plan, cluster: Cluster, fabric: Fabric, wrong: MistakeCollector) -> None:
+    """Set the rates of links that differ from the plan's. The rates of a list's rows are in its links already."""
+    _RatePlanner(plan, cluster, fabric, wrong).go()
+
+
+class _RatePlanner:
+    def __init__(self, plan: Plan, cluster: Cluster, fabric: Fabric, wrong: MistakeCollector) -> None:
+        self.plan, self.fabric, self.wrong = plan, fabric, wrong
+        self.switches = {one.name: one.speed for one in fabric.switches if one.speed}
+        self.nics = self._stated_nics(cluster)
+        # NIC -> its faster speed than that of some leaf, with these leaves.
+        self.too_fast: dict[_NicRate, list[str]] = {}
+
+    def go(self) -> None:
+        plan = self.plan
+        self._check_switches()
+        if self.switches or self.nics or any(link.speed or link.width for link in plan.links):
+            plan.links = [self._rated(link) for link in plan.links]
+        for nic, leaves in self.too_fast.items():
+            self._too_fast(nic, list(dict.fromkeys(leaves)))
+
+    def _stated_nics(self, cluster: Cluster) -> dict[tuple[str, str], _NicRate]:
+        """Return host and device -> what is stated; mistakes are noted once for each NIC of the file."""
+        found: dict[tuple[str, str], _NicRate] = {}
+        profiles = {
+            profile.name: dict(self._of_nics(("profiles", profile.name), profile.nics))
+            for profile in cluster.profiles.values()
+        }
+        if any(profiles.values()):
+            for node in cluster.nodes:
+                found |= {(node.name, device): rate for device, rate in profiles[node.profile.name].items()}
+        for host in cluster.hosts.values():
+            found |= {(host.name, device): rate for device, rate in self._of_nics(("hosts", host.name), host.nics)}
+        return found
+
+    def _of_nics(self, owner: Path, nics: tuple[Nic, ...] | tuple[HostNic, ...]) -> Iterator[tuple[str, _NicRate]]:
+        """Yield device and rate of the NICs that state one."""
+        for number, nic in enumerate(nics):
+            if not nic.speed and not nic.width:
+                continue
+            keys = (*owner, "nics", number)
+            width, speed = TRADE_NAMES.get(nic.speed, (nic.width, nic.speed))
+            if nic.width and width != nic.width:
+                text = f"{nic.speed} is {width} {speed}, and not {nic.width}. Remove `width`, or write speed: {speed}."
+                self.wrong.add((*keys, "width"), text)
+            name = f"{'.'.join(map(str, owner))}.nics ({nic.name})"
+            yield nic.name, _NicRate(speed, width, nic.speed, keys, name)
+
+    def _check_switches(self) -> None:
+        """Note switches that a plan without a list does not have; of a list the others know."""
+        unknown: dict[str, list[str]] = {}
+        for one in self.fabric.switches if not self.plan.listed else ():
+            if one.name not in self.plan.switches:
+                unknown.setdefault(one.key, []).append(one.name)
+        for key, names in unknown.items():
+            more = f", and {len(names) - 1} more of these" if len(names) > 1 else ""
+            known = list(self.plan.switches)
+            said = did_you_mean(names[0], known) or allowed(known)
+            self.wrong.add((*_SWITCHES, key), f"the plan has no switch {names[0]!r}{more}.{said}")
+
+    def _rated(self, link: Link) -> Link:
+        """Return a link with its rate, and the place that states it; without them if it has the plan's."""
+        rate, stated = self._of_switches(link)
+        if hca := self.plan.hcas.get(link.a):
+            nic = self.nics.get((hca.host, hca.device))
+            if nic:
+                if nic.speed and self._is_faster((nic.width or USUAL_WIDTH, nic.speed), rate):
+                    self.too_fast.setdefault(nic, []).append(link.b)
+                rate, stated = (nic.width or USUAL_WIDTH, nic.speed or rate[1]), nic.name
+        if link.speed or link.width:
+            rate, stated = (link.width or USUAL_WIDTH, link.speed or rate[1]), self.fabric.cables or ""
+        if rate == (self.plan.width, self.plan.speed):
+            return replace(link, width="", speed="") if link.speed or link.width else link
+        return replace(link, width=rate[0], speed=rate[1], rate_from=stated)
+
+    def _of_switches(self, link: Link) -> tuple[Rate, str]:
+        """Return the lower rate of a link's switches."""
+        speeds = [self.switches.get(end, self.plan.speed) for end in (link.a, link.b) if end in self.plan.switches]
+        lowest = min(speeds, key=SPEEDS.__getitem__, default=self.plan.speed)
+        return (self.plan.width, lowest), "" if lowest == self.plan.speed else ".".join(_SWITCHES)
+
+    def _is_faster(self, nic: Rate, leaf: Rate) -> bool:
+        """Return whether a NIC is faster than its leaf: in a lane on InfiniBand, in all on Ethernet, whose lanes differ."""
+        if self.plan.technology == INFINIBAND:
+            return SPEEDS[nic[1]] > SPEEDS[leaf[1]]
+        return total_gbits(nic) > total_gbits(leaf)
+
+    def _too_fast(self, nic: _NicRate, leaves: list[str]) -> None:
+        leaf, others = leaves[0], f", as {len(leaves) - 1} more of its leaves" if len(leaves) > 1 else ""
+        speed, key = self.switches.get(leaf, self.plan.speed), "switches" if leaf in self.switches else "speed"
+        text = f"{nic.written} is faster than its leaf {leaf}, which has {speed} (fabric.{key}){others}."
+        remedy = f"Allowed: {speed} and slower. A faster leaf has its speed in fabric.switches."
+        self.wrong.add((*nic.keys, "speed"), f"{text} {remedy}")
