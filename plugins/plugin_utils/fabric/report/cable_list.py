@@ -17,6 +17,7 @@ from typing import NamedTuple
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 
 from ..core.fabric_model import Link, Plan, Switch
+from ..core.link_rates import rate_of
 from ..core.node_descriptions import natural
 
 # Rack -> its row, and its number in the row.
@@ -73,7 +74,10 @@ class Room:
 
 
 class Row(NamedTuple):
-    """A cable. `a` is the lower end; a port is the number of a switch's or the device of a host's; `cage` is cage/lane as printed."""
+    """A cable. `a` is the lower end; a port is the number of a switch's or the device of a host's; `cage` is cage/lane as printed.
+
+    Speed and width are empty if all links of the plan have one rate; the CSV has no columns for them then.
+    """
 
     cable: str
     state: str
@@ -92,6 +96,12 @@ class Row(NamedTuple):
     b_cage: str
     b_label: str
     length_m: str
+    speed: str = ""
+    width: str = ""
+
+
+# Of `Row`, those of rates, the last ones.
+_RATE_COLUMNS = 2
 
 
 @dataclass(frozen=True)
@@ -116,6 +126,7 @@ class _RowBuilder:
         self.plan, self.places, self.room = plan, places, room
         # Between the same racks, all cables are alike.
         self.known: dict[tuple[str, str], float | None] = {}
+        self.mixed = any(link.speed or link.width for link in plan.links)
 
     def row(self, link: Link) -> Row:
         one, other = self.plan.switches.get(link.a), self.plan.switches.get(link.b)
@@ -136,6 +147,7 @@ class _RowBuilder:
             *(a_rack, a_device, a_port, a_cage, f"{a} > {b}"),
             *(b_rack, b_device, b_port, b_cage, f"{b} > {a}"),
             self._length(a_rack, b_rack),
+            *(rate_of(self.plan, link)[::-1] if self.mixed else ()),
         )
 
     def _end(self, name: str, port: int, switch: Switch | None) -> tuple[str, str, str, str, str]:
@@ -167,11 +179,14 @@ def _rail(low: Switch | None, high: Switch | None) -> int | None:
 
 def bill(plan: Plan, cables: Iterable[Row]) -> list[Item]:
     """Return the number of cables of each sort to buy, without cables that are left out."""
-    counts = Counter((row.kind, row.purpose, row.length_m) for row in cables if row.state == INSTALL)
-    speed = f"{plan.width} {plan.speed}"
+    counts = Counter(
+        (row.kind, row.purpose, row.width or plan.width, row.speed or plan.speed, row.length_m)
+        for row in cables
+        if row.state == INSTALL
+    )
     return [
-        Item(kind, purpose, speed, length, count)
-        for (kind, purpose, length), count in sorted(counts.items(), key=_in_order)
+        Item(kind, purpose, f"{width} {speed}", length, count)
+        for (kind, purpose, width, speed, length), count in sorted(counts.items(), key=_in_order)
     ]
 
 
@@ -194,14 +209,16 @@ def unmeasured(plan: Plan, cables: Iterable[Row], places: Places) -> tuple[str, 
     return f"{len(without)} have no length: {why}", "state " + ", ".join(key for names, _text, key in wrong if names)
 
 
-def _in_order(item: tuple[tuple[str, str, str], int]) -> tuple[str, str, float]:
-    kind, purpose, length = item[0]
-    return kind, purpose, float(length or "inf")
+def _in_order(item: tuple[tuple[str, str, str, str, str], int]) -> tuple[str, str, str, str, float]:
+    *sort, length = item[0]
+    return *sort, float(length or "inf")
 
 
 def as_csv(listed: Sequence[Row] | Sequence[Item], sort: type[Row] | type[Item] = Row) -> str:
     """Return rows or items as CSV with a header, also without any row; no cell is a formula to a spreadsheet."""
     cells = [tuple(sort.__annotations__), *(one if isinstance(one, Row) else _cells(one) for one in listed)]
+    if sort is Row and not any(isinstance(one, Row) and one.speed for one in listed):
+        cells = [row[:-_RATE_COLUMNS] for row in cells]
     text = _lines(cells)
     if any(before + sign in text for sign in _FORMULA if sign in text for before in _BEFORE):
         text = _lines([tuple(map(_plain, row)) for row in cells])

@@ -21,7 +21,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery 
 )
 
 from ..core.fabric_model import Hca, Plan, Switch, by_switch
-from ..core.link_rates import rate_of
+from ..core.link_rates import Rate, rate_of
 from ..core.node_descriptions import AGGREGATION
 
 # Signs of a NodeDescription.
@@ -29,7 +29,7 @@ LONGEST = 64
 # ibsim's names: bits of the speeds above QDR, and which of its versions knows them.
 _EXTENDED = {"FDR": 1, "EDR": 2, "HDR": 4, "NDR": 8}
 _PLAIN = {"SDR": 1, "DDR": 2, "QDR": 4}
-_WIDTHS = {"1x": 1, "4x": 2, "8x": 4, "12x": 8}
+_WIDTHS = {"1x": 1, "2x": 16, "4x": 2, "8x": 4, "12x": 8}
 _LETTERS = {SWITCH: "S", CA: "H", ROUTER: "R"}
 _WORDS = {SWITCH: "Switch", CA: "Ca", ROUTER: "Rt"}
 
@@ -140,19 +140,20 @@ def netfile(plan: Plan, *, plane: str | None = None, ndr: bool = False) -> str:
     """Return a netfile for ibsim, of the whole fabric or of one plane; a node's id is `S-GUID` or `H-GUID`, as in ibnetdiscover.
 
     ibsim 0.10 knows no speed above HDR, which stands for all of them; `ndr` is for 0.12. It gives port n of an HCA its node's GUID + n.
-    A switch with SHARP has its aggregation node on one port more than it has for cables, as ibnetdiscover shows it.
+    A port whose cable has another rate than the plan's has its width and speed behind it. A switch with SHARP has its aggregation node
+    on one port more than it has for cables, as ibnetdiscover shows it.
     """
     full = with_guids(plan)
     _writable(full)
-    fastest = "NDR" if ndr else "HDR"
-    speed = plan.speed if plan.speed in _PLAIN or plan.speed in _EXTENDED else fastest
-    if speed == "NDR" and not ndr:
-        speed = "HDR"
     lines = [f"# {plan.name}: {len(full.switches)} switches, {len(full.hcas)} HCAs"]
-    # 4x is enabled for all; a narrower port is set down with w=1.
-    lines.append(f"width={_WIDTHS.get(plan.width, 2) | 1}")
-    extended = _EXTENDED.get(speed, 0)
-    lines += [f"speed={_PLAIN.get(speed, 4) * 2 - 1}", f"extspeed={max(0, extended * 2 - 1)}"]
+    # What ports support: a narrower or slower port is set down behind its cable.
+    width, plain, extended = 1, 1, 0
+    for rate in {(plan.width, plan.speed), *(rate_of(plan, link) for link in plan.links)}:
+        bits = _bits(rate, ndr)
+        width, plain, extended = width | bits[0], max(plain, bits[1]), max(extended, bits[2])
+    lines.append(f"width={width}")
+    lines += [f"speed={plain * 2 - 1}", f"extspeed={max(0, extended * 2 - 1)}"]
+    set_down = _set_down(full, ndr, (plain, extended))
     things: list[Switch | Hca] = [*full.switches.values(), *full.hcas.values()]
     ids = {
         thing.name: f'"{"S" if isinstance(thing, Switch) else "H"}-{thing.guid}"'
@@ -165,7 +166,8 @@ def netfile(plan: Plan, *, plane: str | None = None, ndr: bool = False) -> str:
         switch = full.switches.get(name)
         head = f"Switch\t{switch.ports + (name in inside)}" if switch else "Ca\t1"
         lines += ["", f"{'switchguid' if switch else 'caguid'}=0x{own[3:-1]}", f'{head} {own}\t\t# "{name}"']
-        lines += [f"[{port}]\t{ids[far]}[{there}]" for port, (far, there) in sorted(ports.get(name, {}).items())]
+        for port, (far, there) in sorted(ports.get(name, {}).items()):
+            lines.append(f"[{port}]\t{ids[far]}[{there}]{set_down.get((name, port), '')}")
         if switch and name in inside:
             lines.append(f'[{switch.ports + 1}]\t"H-{inside[name]}"[1]')
     for name, guid in inside.items():
@@ -173,6 +175,26 @@ def netfile(plan: Plan, *, plane: str | None = None, ndr: bool = False) -> str:
             lines += ["", f"caguid=0x{guid}", f'Ca\t1 "H-{guid}"\t\t# "{AGGREGATION}"']
             lines.append(f"[1]\t{ids[name]}[{full.switches[name].ports + 1}]")
     return "\n".join(lines) + "\n"
+
+
+def _bits(rate: Rate, ndr: bool) -> tuple[int, int, int]:
+    """Return width, speed up to QDR and speed above it as ibsim's bits."""
+    width, speed = rate
+    if (speed == "NDR" and not ndr) or (speed not in _PLAIN and speed not in _EXTENDED):
+        speed = "NDR" if ndr else "HDR"
+    return _WIDTHS.get(width, 2), _PLAIN.get(speed, 4), _EXTENDED.get(speed, 0)
+
+
+def _set_down(plan: Plan, ndr: bool, most: tuple[int, int]) -> dict[tuple[str, int], str]:
+    """Return the text behind the cable of each port that has not the plan's rate; `most` are the speeds that the file enables."""
+    usual = (_bits((plan.width, plan.speed), ndr)[0], *most)
+    found: dict[tuple[str, int], str] = {}
+    for link in plan.links if any(link.speed or link.width for link in plan.links) else ():
+        width, plain, extended = _bits(rate_of(plan, link), ndr)
+        if (width, plain, extended) != usual:
+            speed = f" e={extended}" if extended else f" s={plain} e=0"
+            found.update(dict.fromkeys(link.ends, f" w={width}{speed}"))
+    return found
 
 
 def aggregation_guids(plan: Plan) -> dict[str, str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,10 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cl
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.fabric_drift import comparison
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.fabric_model import Link, Plan
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.link_rates import rate_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.cable_rows import parse
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.checked_plan import PlanError, planned
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.cluster_plan import plan_of as planned_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.report import cable_list
 from tests.unit.fabric.compare.faulty import World
 from tests.unit.fabric.messages import check_messages
 
@@ -162,6 +167,70 @@ def test_the_slower_switch_of_a_link_counts(tmp_path: Path):
 def test_the_nic_of_a_slower_leaf_states_its_width_alone(tmp_path: Path):
     plan = plan_of(tmp_path, CORES, ("mlx5_0, rail: 0", "mlx5_0, rail: 0, width: 2x"))
     assert [rates(plan)[f"gpu{number} mlx5_0"] for number in ("01", "09", "16")] == ["2xHDR", "2xNDR", "2xXDR"]
+
+
+def test_the_lists_for_people_have_the_rate_of_each_cable(tmp_path: Path):
+    found = site(tmp_path, SPLIT, OLD, OLD_SERVER)
+    plan = planned(found).plan
+    rows = cable_list.rows(plan)
+    bill = {(one.kind, one.purpose, one.speed): one.count for one in cable_list.bill(plan, rows)}
+    assert bill == {
+        ("host", "compute", "2x NDR"): 16,
+        ("host", "storage", "2x HDR"): 1,
+        ("host", "storage", "4x EDR"): 16,
+        ("leaf-spine", "inter-switch", "4x NDR"): 32,
+    }
+    text = cable_list.as_csv(rows)
+    first, *others = csv.reader(text.splitlines())
+    assert first[-2:] == ["speed", "width"]
+    assert {tuple(row[-2:]) for row in others} == {("NDR", "2x"), ("HDR", "2x"), ("EDR", "4x"), ("NDR", "4x")}
+    # The list that was written states the same plan.
+    assert found.fabric
+    bare = {"uplinks": None, "spines": ()}
+    listed = replace(found, fabric=replace(found.fabric, cables="cabling.csv", **bare))
+    again = planned_of(listed, parse(text, "cabling.csv"))
+    assert again.links == plan.links
+    assert cable_list.as_csv(cable_list.rows(again)) == text
+
+
+LISTED = """a,a_port,b,b_port,speed,width
+gpu01 mlx5_0,,leaf-1,1,ndr200,
+gpu01 mlx5_1,,leaf-1,2,,
+gpu02 mlx5_0,,leaf-1,3,HDR,
+gpu02 mlx5_1,,leaf-1,4,,1x
+gpu03 mlx5_0,,leaf-1,5,,
+leaf-1,6,s1,1,XDR,
+leaf-1,7,s1,2,,
+"""
+
+
+def listed_site(tmp_path: Path, text: str, *edits: tuple[str, str]) -> Cluster:
+    (tmp_path / "cables.csv").write_text(text)
+    section = (
+        'fabric: {spines: "s[1-2]", speed: NDR, oversubscription: 2, uplinks: 8}',
+        "fabric: {cables: cables.csv, speed: NDR}",
+    )
+    return site(tmp_path, section, *edits)
+
+
+def test_a_row_comes_before_the_nic_and_the_switches(tmp_path: Path):
+    plan = planned(listed_site(tmp_path, LISTED, OLD)).plan
+    found = {link.ends[1]: "".join(rate_of(plan, link)) for link in plan.links}
+    assert [found["leaf-1", port] for port in range(1, 6)] == ["2xNDR", "4xEDR", "4xHDR", "1xEDR", "4xNDR"]
+    assert [found["s1", port] for port in (1, 2)] == ["4xXDR", "4xNDR"]
+    one = world(plan)
+    assert findings(one) == []
+    link = link_of(plan, "gpu01 mlx5_0")
+    one.join(*link.ends, "2x", "HDR")
+    (finding,) = findings(one)
+    assert (finding.expected, finding.ports) == ("2xNDR", link.ends)
+    check_messages("rate: below that of a row", [finding])
+
+
+def test_a_row_with_a_trade_name_has_no_other_width(tmp_path: Path):
+    with pytest.raises(PlanError) as error:
+        planned(listed_site(tmp_path, LISTED.replace("ndr200,", "ndr200,4x").replace("HDR,", "HDR10,")))
+    check_messages("rate: mistakes of rows", str(error.value).replace(f"{tmp_path}/", "").split("\n"))
 
 
 def mistakes(tmp_path: Path, *edits: tuple[str, str]) -> list[str]:

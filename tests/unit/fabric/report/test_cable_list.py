@@ -130,7 +130,8 @@ def test_a_name_that_needs_quotes_is_read_back(name: str):
     plan.hcas = {key: replace(hca, rack=name) for key, hca in plan.hcas.items()}
     listed = rows(plan)
     read = list(csv.reader(io.StringIO(as_csv(listed), newline="")))
-    assert [tuple(row) for row in read[1:]] == listed
+    # With one rate for all links there are no columns for it.
+    assert [(*row, "", "") for row in read[1:]] == listed
     assert any(row.a_rack == name for row in listed)
 
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import parse
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.fabric_drift import comparison
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.fabric_model import Hca, Plan
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.link_rates import rate_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.templates import (
     FabricShape,
     WiredHost,
@@ -112,6 +114,12 @@ def test_text_of_a_plan_is_read_as_the_plan():
 @pytest.mark.parametrize("plane", ["rail0", "rail1"])
 def test_ibsim_takes_the_netfile_and_ibnetdiscover_finds_the_plan(tmp_path: Path, plane: str):
     plan = fabric()
+    # A splitter, an older card and one cable between switches.
+    others = {"gpu1": ("HDR", "2x"), "gpu2": ("EDR", ""), "gpu3": ("FDR", "1x"), "leaf": ("QDR", "")}
+    for number, link in enumerate(plan.links):
+        for name, (speed, width) in others.items():
+            if link.a.startswith(name) and (name != "leaf" or link.b_port == 1):
+                plan.links[number] = replace(link, speed=speed, width=width)
     (tmp_path / "net").write_text(netfile(plan))
     start = next(hca for hca in with_guids(plan).hcas.values() if hca.plane == plane)
     environment = {**os.environ, "IBSIM_SOCKNAME": f"net{os.getpid()}{plane}", "SIM_HOST": f"H-{start.guid}"}
@@ -134,3 +142,7 @@ def test_ibsim_takes_the_netfile_and_ibnetdiscover_finds_the_plan(tmp_path: Path
     other = "rail1" if plane == "rail0" else "rail0"
     assert [(one.kind, one.where) for one in found.findings] == [("partial", f"plane {other}")]
     assert len(found.ok) == 16
+    seen = Counter((cable.width, cable.speed) for node in discovery.nodes.values() for cable in node.cables.values())
+    wanted = Counter(rate_of(plan, link) for link in found.ok for _end in link.ends)
+    assert seen == wanted
+    assert len(seen) == 5
