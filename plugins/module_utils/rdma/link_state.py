@@ -20,7 +20,10 @@ _LARGE, _ACTIVE = 4200, "4096"
 def findings(
     root: Root, devices: Sequence[RdmaDevice], nics: Sequence[NicSettings], expected: dict[str, Any], run: Runner
 ) -> Iterator[Finding]:
-    """Compare the links of all present rails; `expected` may state `rate` in Gbit/s, and `ethernet`."""
+    """Compare the links of all present rails.
+
+    `expected` may state `rate` in Gbit/s, `rates` of NICs with another rate, by name, and `ethernet`.
+    """
     for nic in nics:
         device = find(devices, nic) if nic.rail else None
         if device is not None:
@@ -44,10 +47,9 @@ def _link(root: Root, nic: NicSettings, device: RdmaDevice, expected: dict[str, 
     if device.interface:
         yield from _interface(root, device.interface, who, remedy, dead)
     rate = re.match(r"\s*([\d.]+)", root.text(f"{port}/rate", needed=False) or "")
-    if rate and expected.get("rate") and not dead and device.pci and float(rate[1]) < float(expected["rate"]):
-        yield Finding(
-            "link-rate", f"rate of {who}", f"{expected['rate']:g} Gbit/s", f"{float(rate[1]):g} Gbit/s", remedy
-        )
+    planned = (expected.get("rates") or {}).get(nic.name) or expected.get("rate")
+    if rate and planned and not dead and device.pci and float(rate[1]) < float(planned):
+        yield Finding("link-rate", f"rate of {who}", f"{planned:g} Gbit/s", f"{float(rate[1]):g} Gbit/s", remedy)
     if expected.get("ethernet") and nic.mtu >= _LARGE and not dead:
         yield from _mtu(device, who, run)
 

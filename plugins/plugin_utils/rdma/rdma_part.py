@@ -21,10 +21,10 @@ from ..cluster.cluster_model import Network
 from ..cluster.rails import addresses
 from ..cluster.schema.text_rules import PCI, WORD
 from ..fabric.core import guid_record
-from ..fabric.core.link_rates import SPEEDS
 from ..parts.decision import Decision, Step
 from . import rdma_packages, retransmission_table
 from .device_names import device_names
+from .planned_links import expected_rates
 
 _MODULES = {
     "infiniband": ("ib_umad", "ib_uverbs", "ib_ipoib", "rdma_cm", "rdma_ucm"),
@@ -32,7 +32,6 @@ _MODULES = {
 }
 # The kernel allows names of 15 bytes.
 _INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,14}\Z")
-_LANES = 4
 _MOST_RAILS = 63
 # Route table of rail 0. The kernel's own end at 255, and known owners of others (Multus and cloud agents from 100 on, Cilium 2004 and 2005)
 # are below.
@@ -93,7 +92,10 @@ def decide(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> Decision 
         "doca": choices["stack"] == "doca",
         "nccl": nccl,
         "socket_interfaces": list(choices["nccl_socket_interfaces"]),
-        "links": {"ethernet": technology == "ethernet", "rate": _rate(cluster) if technology == "infiniband" else None},
+        "links": {
+            "ethernet": technology == "ethernet",
+            **(expected_rates(cluster, machine) if technology == "infiniband" else {"rate": None}),
+        },
     }
     return Decision(
         {"rdma": values}, {"rdma": expected}, _steps(host, settings) if any(nic.address for nic in nics) else {}
@@ -232,15 +234,6 @@ def _record(cluster_file: str) -> Mapping[str, Mapping[str, str]]:
 def _read_record(path: Path, _time: int, _size: int) -> Mapping[str, Mapping[str, str]]:
     """Return the record; all hosts of a run share it."""
     return guid_record.read(path)
-
-
-def _rate(cluster: Cluster) -> float | None:
-    """Return the Gbit/s of a link of an InfiniBand fabric as the cluster file states it; None: nothing is compared.
-
-    `speed` has a default, and means InfiniBand's speeds: Ethernet's links negotiate others.
-    """
-    fabric = cluster.fabric
-    return _LANES * SPEEDS[fabric.speed] if fabric and fabric.technology == "infiniband" else None
 
 
 def _tos(choices: Mapping[str, Any]) -> int:

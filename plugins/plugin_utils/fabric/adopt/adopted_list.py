@@ -15,11 +15,13 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.text impor
 from ...cluster import Cluster
 from ..core.fabric_model import Hca, Link
 from ..core.guid_record import Record
+from ..core.link_rates import USUAL_WIDTH, Rate, named_rate
 from ..core.node_descriptions import natural
 from ..core.places import counted
 from ..core.unnamed_nodes import guid_in_name
-from ..plan.cable_rows import NEEDED
+from ..plan.cable_rows import NEEDED, RATE_COLUMNS
 from ..plan.listed_ends import known_hcas
+from .audit_links import meant_rates
 from .seen_fabric import SeenFabric
 
 
@@ -38,14 +40,22 @@ class AdoptedList:
     renamed: dict[str, str] = field(default_factory=dict)
 
 
-def adopted_list(cluster: Cluster, seen: SeenFabric) -> AdoptedList:
-    """Return the list of the cables whose ends both have a name of the cluster file, of a switch, or none at all."""
-    return _ListWriter(cluster, seen).write()
+def adopted_list(cluster: Cluster, seen: SeenFabric, speed: str) -> AdoptedList:
+    """Return the list of the cables whose ends both have a name of the cluster file, of a switch, or none at all.
+
+    `speed` is the fabric's: cables with another rate have it in their rows, unless their NIC states one.
+    """
+    return _ListWriter(cluster, seen, speed).write()
 
 
 class _ListWriter:
-    def __init__(self, cluster: Cluster, seen: SeenFabric) -> None:
+    def __init__(self, cluster: Cluster, seen: SeenFabric, speed: str) -> None:
         self.cluster, self.seen = cluster, seen
+        self.usual = (USUAL_WIDTH, speed)
+        self.meant = meant_rates(seen)
+        nics = [(node.name, nic) for node in cluster.nodes for nic in node.profile.nics]
+        nics += [(host.name, nic) for host in cluster.hosts.values() for nic in host.nics]
+        self.stated = {(machine, nic.name) for machine, nic in nics if nic.speed or nic.width}
         self.known = known_hcas(cluster, by_unit=False)
         self.folded = {host.lower(): host for host in self.known}
         self.found = AdoptedList("", {})
@@ -95,11 +105,20 @@ class _ListWriter:
     def _csv(self, rows: list[tuple[Link, str, str]]) -> str:
         file = io.StringIO()
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow((*NEEDED, "comment"))
-        for link, one, other in rows:
+        rates = [self._rate(link, one) for link, one, _other in rows]
+        columns = RATE_COLUMNS if any(rates) else ()
+        writer.writerow((*NEEDED, *columns, "comment"))
+        for (link, one, other), rate in zip(rows, rates, strict=True):
             port = "" if link.a in self.seen.plan.hcas else str(link.a_port)
-            writer.writerow((one, port, other, str(link.b_port), self._comment(link)))
+            cells = (rate or ("", ""))[::-1] if columns else ()
+            writer.writerow((one, port, other, str(link.b_port), *cells, self._comment(link)))
         return file.getvalue()
+
+    def _rate(self, link: Link, hca: str) -> Rate | None:
+        """Return the rate that a row states; None if it follows from the cluster file, or is unknown."""
+        host, _blank, device = hca.partition(" ")
+        rate = named_rate(self.meant.get(link, ("", "")))
+        return None if rate == self.usual or (host, device) in self.stated else rate
 
     def _comment(self, link: Link) -> str:
         node = self.seen.unnamed.get(link.a)

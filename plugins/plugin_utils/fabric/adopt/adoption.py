@@ -28,7 +28,7 @@ from ..report.finding_table import printable, table
 from .adopted_list import AdoptedList, adopted_list, difference, merged_record
 from .audit import audit_of, summary
 from .seen_fabric import SeenFabric, seen_fabric
-from .snippet import section, snippet
+from .snippet import section, snippet, usual_speed
 
 # Value of fabric.technology for RoCE.
 ETHERNET = "ethernet"
@@ -77,7 +77,7 @@ def adoption(cluster: Cluster, outputs: Sequence[ToolOutput], update: bool = Fal
     """
     seen = _seen(cluster, outputs, step)
     shape = shape_of(seen.plan)
-    listed = adopted_list(cluster, seen)
+    listed = adopted_list(cluster, seen, usual_speed(seen, cluster.fabric))
     path = _path(cluster)
     technology = ETHERNET if outputs and all(one.kind == LLDP for one in outputs) else INFINIBAND
     fabric = replace(section(cluster, seen, shape, listed, _named(cluster, path)), technology=technology)

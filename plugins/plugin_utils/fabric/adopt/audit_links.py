@@ -15,6 +15,8 @@ from .seen_fabric import SeenFabric
 
 # Share of the cables of a sort from which their rate is the rule, and the others are faults.
 _RULE = 0.75
+# Cables of a sort with one lower rate that are meant, beside the rule: so many do not fail alike.
+_MEANT = 8
 
 
 def link_findings(seen: SeenFabric) -> Iterator[Finding]:
@@ -41,10 +43,7 @@ def _half(seen: SeenFabric) -> Iterator[Finding]:
 
 def _rates(seen: SeenFabric) -> Iterator[Finding]:
     """Yield the cables that differ from most of their sort: the cables of one device name, or between two tiers."""
-    sorts: dict[str, list[tuple[Link, Rate]]] = {}
-    for link in seen.plan.links:
-        if rate := _rate(seen, link):
-            sorts.setdefault(_sort(seen, link), []).append((link, rate))
+    sorts = _sorts(seen)
     usual_of = {name: Counter(rate for _link, rate in found).most_common(1)[0] for name, found in sorts.items()}
     for name, found in sorts.items():
         usual, count = usual_of[name]
@@ -66,6 +65,28 @@ def _rates(seen: SeenFabric) -> Iterator[Finding]:
             remedy = "reseat the cable at both ends, then replace it" if slow else "check the speed set on its ports"
             severity = WARNING if slow else NOTICE
             yield Finding("mixed-speed", describe(high, seen.plan), expected, text, remedy, severity, ports=(low, high))
+
+
+def meant_rates(seen: SeenFabric) -> dict[Link, Rate]:
+    """Return the rates that cables are to have: their own, or that of their sort if a few are slower than the rule."""
+    meant: dict[Link, Rate] = {}
+    for found in _sorts(seen).values():
+        counts = Counter(rate for _link, rate in found)
+        usual, count = counts.most_common(1)[0]
+        ruled = count >= _RULE * len(found)
+        for link, rate in found:
+            faulty = ruled and counts[rate] < _MEANT and is_slower(rate, usual)
+            meant[link] = usual if faulty else rate
+    return meant
+
+
+def _sorts(seen: SeenFabric) -> dict[str, list[tuple[Link, Rate]]]:
+    """Return the cables of each sort with a readable rate."""
+    sorts: dict[str, list[tuple[Link, Rate]]] = {}
+    for link in seen.plan.links:
+        if rate := _rate(seen, link):
+            sorts.setdefault(_sort(seen, link), []).append((link, rate))
+    return sorts
 
 
 def _rate(seen: SeenFabric, link: Link) -> Rate | None:

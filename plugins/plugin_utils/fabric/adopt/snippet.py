@@ -13,9 +13,10 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.text impor
 
 from ...cluster import Cluster
 from ...cluster.cluster_model import Fabric, SwitchTraits
+from ...cluster.schema.fabric_section import SWITCH_SPEEDS
 from ..core.fabric_model import INFINIBAND
 from ..core.fabric_shape import DRAGONFLY, LEAF_SPINE, RAIL_ONLY, RAIL_OPTIMISED, RecognisedShape, counted_cables
-from ..core.link_rates import SPEEDS
+from ..core.link_rates import named_rate
 from ..core.node_descriptions import natural
 from .adopted_list import AdoptedList
 from .seen_fabric import SeenFabric
@@ -53,7 +54,7 @@ def section(cluster: Cluster, seen: SeenFabric, shape: RecognisedShape, listed: 
         _kept(old),
         rails=len(rails) if kind in _BY_RAIL and rails else None,
         kind=kind,
-        speed=_speed(seen, old),
+        speed=usual_speed(seen, old),
         switch_ports=ports,
         cage_ports=usual_cage,
         oversubscription=_oversubscription(seen),
@@ -76,10 +77,10 @@ def _cage_ports(seen: SeenFabric, name: str) -> int:
     return 2 if _TWO_A_CAGE in seen.merged.nodes[guid].description else 1
 
 
-def _speed(seen: SeenFabric, old: Fabric | None) -> str:
+def usual_speed(seen: SeenFabric, old: Fabric | None) -> str:
     """Return the speed of most ports, as far as the cluster file has a name for it."""
-    counts = Counter(speed for _width, speed in seen.rates.values() if speed in SPEEDS)
-    known = [speed for speed, _count in counts.most_common() if speed in ("EDR", "HDR", "NDR", "XDR")]
+    counts = Counter(named[1] for rate in seen.rates.values() if (named := named_rate(rate)))
+    known = [speed for speed, _count in counts.most_common() if speed in SWITCH_SPEEDS]
     return known[0] if known else old.speed if old else "NDR"
 
 

@@ -15,6 +15,11 @@ Rate = tuple[str, str]
 SPEEDS = {"SDR": 2.5, "DDR": 5, "QDR": 10, "FDR10": 10.3, "FDR": 14, "EDR": 25, "HDR": 50, "NDR": 100, "XDR": 200}
 # Trade names of speeds, each with the lanes that it means.
 TRADE_NAMES: dict[str, Rate] = {"HDR100": ("2x", "HDR"), "NDR200": ("2x", "NDR")}
+# Gbit/s of Ethernet links, as rates that a plan can state.
+_ETHERNET: dict[float, Rate] = {
+    10: ("1x", "QDR"), 25: ("1x", "EDR"), 40: ("4x", "QDR"), 50: ("2x", "EDR"), 100: ("4x", "EDR"), 200: ("4x", "HDR"),
+    400: ("4x", "NDR"), 800: ("4x", "XDR"),
+}  # fmt: skip
 # Lanes of a link without a stated width.
 USUAL_WIDTH = "4x"
 # Number and share of links with one rate above which cables are not the reason.
@@ -30,6 +35,17 @@ def ethernet_gbits(rate: Rate) -> float:
 def rate_of(plan: Plan, link: Link) -> Rate:
     """Return the planned width and speed of a link."""
     return link.width or plan.width, link.speed or plan.speed
+
+
+def named_rate(seen: Rate) -> Rate | None:
+    """Return a seen rate as a plan can state it; None if it is unknown.
+
+    >>> named_rate(("2x", "HDR")), named_rate(("", "100G")), named_rate(("4x", "???"))
+    (('2x', 'HDR'), ('4x', 'EDR'), None)
+    """
+    if gbits := ethernet_gbits(seen):
+        return _ETHERNET.get(gbits)
+    return seen if seen[1] in SPEEDS and seen[0].rstrip("x").isdigit() else None
 
 
 def shown_rate(planned: Rate, seen: Rate) -> str:

@@ -16,7 +16,8 @@ from ..core.link_rates import SPEEDS, TRADE_NAMES
 
 NEEDED = ("a", "a_port", "b", "b_port")
 # Columns whose cells are kept; cabling.csv calls the devices otherwise.
-_READ = (*NEEDED, "speed", "width", "state", "comment")
+RATE_COLUMNS = ("speed", "width")
+_READ = (*NEEDED, *RATE_COLUMNS, "state", "comment")
 _SAME = {"a_device": "a", "b_device": "b"}
 # Columns of cabling.csv that follow from the cluster file.
 _FOLLOW = (

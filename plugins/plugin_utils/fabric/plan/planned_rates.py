@@ -95,7 +95,9 @@ class _RatePlanner:
         if hca := self.plan.hcas.get(link.a):
             nic = self.nics.get((hca.host, hca.device))
             if nic:
-                if nic.speed and self._is_faster((nic.width or USUAL_WIDTH, nic.speed), rate):
+                # A list of cables is of a fabric with leaves of several speeds, which it may not state.
+                known = not self.plan.listed or link.b in self.switches
+                if nic.speed and known and self._is_faster((nic.width or USUAL_WIDTH, nic.speed), rate):
                     self.too_fast.setdefault(nic, []).append(link.b)
                 rate, stated = (nic.width or USUAL_WIDTH, nic.speed or rate[1]), nic.name
         if link.speed or link.width:

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Planned rates of a node's links in Gbit/s, without a plan of the whole fabric."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ..cluster import Cluster, Fabric, Node
+from ..cluster.fabric_checks import BY_UNIT
+from ..fabric.core.fabric_model import INFINIBAND
+from ..fabric.core.link_rates import SPEEDS, TRADE_NAMES, USUAL_WIDTH, Rate, total_gbits
+from ..fabric.plan.cable_rows import read
+from ..fabric.plan.listed_plan import path_of_list
+
+
+def expected_rates(cluster: Cluster, node: Node) -> dict[str, Any]:
+    """Return `rate`, the usual one of the fabric, and `rates`, those of NICs with another one; `rate` is None if nothing is compared.
+
+    `speed` of a fabric has a default, and means InfiniBand's speeds: Ethernet's links negotiate others.
+    """
+    fabric = cluster.fabric
+    if fabric is None or fabric.technology != INFINIBAND:
+        return {"rate": None}
+    usual = total_gbits((USUAL_WIDTH, fabric.speed))
+    rows = _rows(cluster, fabric)
+    leaves = {one.name: one.speed for one in fabric.switches if one.speed}
+    rates = {}
+    for nic in node.profile.nics:
+        width, speed = TRADE_NAMES.get(nic.speed, (nic.width, nic.speed))
+        speed = speed or _leaf_speed(fabric, node, nic.rail, leaves)
+        if row := rows.get(f"{node.name} {nic.name}"):
+            width, speed = row[0], row[1] or speed
+        if (gbits := total_gbits((width or USUAL_WIDTH, speed))) != usual:
+            rates[nic.name] = gbits
+    return {"rate": usual} | ({"rates": rates} if rates else {})
+
+
+def _leaf_speed(fabric: Fabric, node: Node, rail: int | None, leaves: Mapping[str, str]) -> str:
+    """Return the speed of a NIC's leaf; of a list of cables, in which the leaf is not looked up, the lowest of all."""
+    if fabric.cables:
+        return min((fabric.speed, *leaves.values()), key=SPEEDS.__getitem__)
+    leaf = f"{node.rack.leaf}-r{rail}" if fabric.kind in BY_UNIT else node.rack.leaf
+    return leaves.get(leaf, fabric.speed)
+
+
+def _rows(cluster: Cluster, fabric: Fabric) -> Mapping[str, Rate]:
+    """Return HCA -> width and speed in its row of the list of cables; a list that cannot be read states none."""
+    if not fabric.cables:
+        return {}
+    path = path_of_list(cluster, fabric.cables)
+    try:
+        status = path.stat()
+    except OSError:
+        return {}
+    return _read_rows(path, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=4)
+def _read_rows(path: Path, _time: int, _size: int) -> Mapping[str, Rate]:
+    """Return the rates of HCAs in a list; all hosts of a run share it."""
+    found = {}
+    for row in read(path).rows:
+        for end in (row.a, row.b) if row.speed or row.width else ():
+            found[end.name if " " in end.name else f"{end.name} {end.port}"] = (row.width, row.speed)
+    return found
