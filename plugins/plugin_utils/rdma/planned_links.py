@@ -17,7 +17,7 @@ from ..fabric.plan.listed_plan import path_of_list
 
 
 def expected_rates(cluster: Cluster, node: Node) -> dict[str, Any]:
-    """Return `rate`, the usual one of the fabric, and `rates`, those of NICs with another one; `rate` is None if nothing is compared.
+    """Return `rate`, the usual one of the fabric, and `rates` with NICs that have another one. `rate` None means no comparison.
 
     `speed` of a fabric has a default, and means InfiniBand's speeds: Ethernet's links negotiate others.
     """

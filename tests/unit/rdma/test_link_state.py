@@ -39,9 +39,7 @@ def port(machine: Machine, name: str, text: str) -> None:
     machine.put(f"sys/class/infiniband/{rail(machine).name}/ports/1/{name}", f"{text}\n")
 
 
-def read(
-    machine: Machine, nic: NicSettings = RAIL, expected: dict[str, Any] = EXPECTED
-) -> list[tuple[str, str, str]]:
+def read(machine: Machine, nic: NicSettings = RAIL, expected: dict[str, Any] = EXPECTED) -> list[tuple[str, str, str]]:
     there = rdma_devices.read_devices(machine.root)
     rows = link_state.findings(machine.root, there, [nic], expected, machine.run)
     return [(one.kind, one.expected, one.found) for one in rows]

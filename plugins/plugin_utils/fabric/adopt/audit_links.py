@@ -68,7 +68,7 @@ def _rates(seen: SeenFabric) -> Iterator[Finding]:
 
 
 def meant_rates(seen: SeenFabric) -> dict[Link, Rate]:
-    """Return the rates that cables are to have: their own, or that of their sort if a few are slower than the rule."""
+    """Return the rates that a plan states of cables: their own, or that of their sort if a few are slower than the rule."""
     meant: dict[Link, Rate] = {}
     for found in _sorts(seen).values():
         counts = Counter(rate for _link, rate in found)

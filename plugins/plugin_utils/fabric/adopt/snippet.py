@@ -13,7 +13,6 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.text impor
 
 from ...cluster import Cluster
 from ...cluster.cluster_model import Fabric, SwitchTraits
-from ...cluster.schema.fabric_section import SWITCH_SPEEDS
 from ..core.fabric_model import INFINIBAND
 from ..core.fabric_shape import DRAGONFLY, LEAF_SPINE, RAIL_ONLY, RAIL_OPTIMISED, RecognisedShape, counted_cables
 from ..core.link_rates import named_rate
@@ -80,7 +79,7 @@ def _cage_ports(seen: SeenFabric, name: str) -> int:
 def usual_speed(seen: SeenFabric, old: Fabric | None) -> str:
     """Return the speed of most ports, as far as the cluster file has a name for it."""
     counts = Counter(named[1] for rate in seen.rates.values() if (named := named_rate(rate)))
-    known = [speed for speed, _count in counts.most_common() if speed in SWITCH_SPEEDS]
+    known = [speed for speed, _count in counts.most_common() if speed in ("EDR", "HDR", "NDR", "XDR")]
     return known[0] if known else old.speed if old else "NDR"
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
@@ -20,7 +20,7 @@ _SWITCHES = ("fabric", "switches")
 
 @dataclass(frozen=True)
 class _NicRate:
-    """What the cluster file states of the links of a NIC; "": nothing. `keys` are its keys, `name` is how findings name them."""
+    """A stated rate of the links of a NIC; "" is not stated. `keys` lead to the NIC, `name` is how findings name it."""
 
     speed: str
     width: str
@@ -64,7 +64,7 @@ class _RatePlanner:
             found |= {(host.name, device): rate for device, rate in self._of_nics(("hosts", host.name), host.nics)}
         return found
 
-    def _of_nics(self, owner: Path, nics: tuple[Nic, ...] | tuple[HostNic, ...]) -> Iterator[tuple[str, _NicRate]]:
+    def _of_nics(self, owner: Path, nics: Sequence[Nic | HostNic]) -> Iterator[tuple[str, _NicRate]]:
         """Yield device and rate of the NICs that state one."""
         for number, nic in enumerate(nics):
             if not nic.speed and not nic.width:

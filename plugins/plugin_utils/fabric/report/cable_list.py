@@ -210,8 +210,8 @@ def unmeasured(plan: Plan, cables: Iterable[Row], places: Places) -> tuple[str, 
 
 
 def _in_order(item: tuple[tuple[str, str, str, str, str], int]) -> tuple[str, str, str, str, float]:
-    *sort, length = item[0]
-    return *sort, float(length or "inf")
+    kind, purpose, width, speed, length = item[0]
+    return kind, purpose, width, speed, float(length or "inf")
 
 
 def as_csv(listed: Sequence[Row] | Sequence[Item], sort: type[Row] | type[Item] = Row) -> str:
