@@ -7,13 +7,13 @@ import csv
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, WARNING, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 
 from ...cluster import Cluster
+from ...cluster.cluster_model import HostNic, Nic
 from ..core.fabric_model import Hca, Link
 from ..core.guid_record import Record
 from ..core.link_rates import USUAL_WIDTH, Rate, named_rate
@@ -54,9 +54,12 @@ class _ListWriter:
         self.cluster, self.seen = cluster, seen
         self.usual = (USUAL_WIDTH, speed)
         self.meant = meant_rates(seen)
-        of_nodes = ((node.name, nic) for node in cluster.nodes for nic in node.profile.nics)
-        of_hosts = ((host.name, nic) for host in cluster.hosts.values() for nic in host.nics)
-        self.stated = {(name, nic.name) for name, nic in chain(of_nodes, of_hosts) if nic.speed or nic.width}
+        nics: list[tuple[str, Nic | HostNic]] = [
+            (node.name, nic) for node in cluster.nodes for nic in node.profile.nics
+        ]
+        nics += [(host.name, nic) for host in cluster.hosts.values() for nic in host.nics]
+        # Host and device of NICs whose rates the cluster file states.
+        self.stated = {(name, nic.name) for name, nic in nics if nic.speed or nic.width}
         self.known = known_hcas(cluster, by_unit=False)
         self.folded = {host.lower(): host for host in self.known}
         self.found = AdoptedList("", {})
