@@ -17,12 +17,12 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.text impor
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import CA, SWITCH, Discovery
 
 from ..core.fabric_model import Link, Plan
-from ..core.link_rates import Rate, common_lower_rate, is_slower, is_unreadable, rate_of, shown_rate
 from ..core.node_descriptions import is_unnamed
-from ..core.places import End, counted, describe, ordered, place
+from ..core.places import End, describe, ordered, place
 from .cable_faults import FaultClassifier, chains
 from .identify import IdentifiedFabric, identify_nodes
 from .named_by_list import named_by_list
+from .rate_findings import rate_findings
 from .reachability import unreached_parts
 
 _WHAT = {SWITCH: "a switch", CA: "an HCA"}
@@ -123,7 +123,9 @@ class _Comparer:
         """Check cables that are in their planned ports."""
         ports = self.seen.ports
         right = [cable for cable in self.cables if ports.get(cable[1]) == cable[2]]
-        faulty = self._halves(right) | self._rates(right)
+        slow, of_rates = rate_findings(self.plan, self.seen.rates, [link for link, _low, _high in right])
+        self.found += of_rates
+        faulty = self._halves(right) | {link.ends[0] for link in slow}
         # They fit, but whether the names or the cables are wrong is open.
         doubt = {name for one in self.seen.exchanges for name, _port in one.ports}
         if doubt:
@@ -146,60 +148,6 @@ class _Comparer:
                 self._add("half-seen", WARNING, place(other, self.plan), "", text, remedy, low, high)
                 found.add(low)
         return found
-
-    def _rates(self, right: Sequence[Cabled]) -> set[End]:
-        """Report cables that are slower than planned, and return their lower ends."""
-        seen = self.seen.rates
-        unread: list[tuple[Link, Rate]] = []
-        # Place that states a planned rate, and the rate -> links that run below it.
-        slow: dict[tuple[str, Rate], dict[Link, Rate]] = {}
-        planned = Counter((link.rate_from, rate_of(self.plan, link)) for link, _low, _high in right if seen)
-        for link, low, high in right if seen else ():
-            wanted = rate_of(self.plan, link)
-            rates = (seen.get(low, wanted), seen.get(high, wanted))
-            if rates == (wanted, wanted):
-                continue
-            if below := [rate for rate in rates if is_slower(rate, wanted)]:
-                lowest = next((rate for rate in below if is_slower(rate, below[0])), below[0])
-                slow.setdefault((link.rate_from, wanted), {})[link] = lowest
-            elif odd := [rate for rate in rates if is_unreadable(rate)]:
-                unread.append((link, odd[0]))
-        found: set[End] = set()
-        for (stated, wanted), links in slow.items():
-            found |= self._slow(links, planned[stated, wanted], wanted, stated)
-        self._unread_rates(unread)
-        return found
-
-    def _slow(self, slow: Mapping[Link, Rate], links: int, wanted: Rate, stated: str) -> set[End]:
-        """Report links below one planned rate, and return their lower ends; a speed of nearly all links is not a fault of their cables."""
-        usual = common_lower_rate(slow.values(), links)
-        if usual:
-            count = sum(rate == usual for rate in slow.values())
-            which = f"all {links}" if count == links else f"{count} of {links}"
-            of = f" of {stated}" if stated else ""
-            remedy = (
-                f"check {stated or 'fabric.speed'}, and the speed set on the switches. The cables are not the cause"
-            )
-            found = f"{''.join(usual)} on {which} links{of}"
-            self._add("slow", ERROR, self.plan.name, shown_rate(wanted, usual), found, remedy)
-        told = {link: rate for link, rate in slow.items() if rate != usual}
-        for link, rate in told.items():
-            low, high = link.ends
-            found = f"{''.join(rate)} on the cable to {place(low, self.plan)}"
-            remedy = "reseat the cable at both ends, then replace it"
-            if stated:
-                remedy += f"; the planned rate is stated in {stated}"
-            self._add("slow", ERROR, place(high, self.plan), shown_rate(wanted, rate), found, remedy, low, high)
-        return {link.ends[0] for link in told}
-
-    def _unread_rates(self, unread: Sequence[tuple[Link, Rate]]) -> None:
-        """Report how many cables have an unreadable rate, so that a missing finding is not taken as a proof."""
-        if unread:
-            link, rate = unread[0]
-            where, planned = place(link.ends[1], self.plan), "".join(rate_of(self.plan, link))
-            text = f"the rate of {counted(len(unread), 'cable')} could not be read, such as {''.join(rate)} at {where}"
-            remedy = f"planned is {planned}: discover with newer tools (rdma-core), or query the switches"
-            self._add("unread", WARNING, self.plan.name, "", text, remedy)
 
     def _strangers(self) -> set[End]:
         """Report nodes that are not in the plan, connected ones together; return the ports of their cables."""

@@ -150,6 +150,19 @@ def test_a_lower_rate_of_all_links_of_a_nic_is_one_finding_that_names_it(tmp_pat
     check_messages("rate: all links of a NIC", found)
 
 
+def test_a_lower_rate_of_all_cards_that_the_plan_does_not_know_is_one_finding(tmp_path: Path):
+    one = world(plan_of(tmp_path, SPLIT))
+    for link in one.plan.links:
+        if link.a.endswith("mlx5_1"):
+            one.join(*link.ends, "4x", "EDR")
+    (finding,) = findings(one)
+    assert (finding.where, finding.expected, finding.ports) == ("there", "4xNDR", ())
+    check_messages("rate: all links of an older NIC", [finding])
+    # It ends when the rate is stated.
+    one.plan = plan_of(tmp_path, SPLIT, OLD)
+    assert findings(one) == []
+
+
 def test_the_slower_switch_of_a_link_counts(tmp_path: Path):
     plan = plan_of(tmp_path, CORES)
     found = rates(plan)

@@ -58,6 +58,17 @@ def test_a_plan_is_proved(numbers: tuple[int, int, int, int]):
     plan = rails(*numbers)
     found = prove(plan, "", made(plan))
     assert (texts(found), found.allowances, found.engine) == ("", [], "ftree")
+
+
+@real
+def test_a_plan_with_several_rates_is_proved_by_its_flows():
+    plan = rails(8, 2, 4, 4)
+    others = {"mlx5_0": ("HDR", "2x"), "mlx5_1": ("EDR", "")}
+    for number, link in enumerate(plan.links):
+        speed, width = others.get(link.a.partition(" ")[2], ("", ""))
+        plan.links[number] = replace(link, speed=speed, width=width)
+    found = prove(plan, "", made(plan))
+    assert (texts(found), found.allowances, found.engine) == ("", [], "ftree")
     assert found.metrics is not None
     assert (found.metrics.hcas, found.metrics.unreachable, found.metrics.idle) == (len(plan.hcas), 0, [])
     assert (found.metrics.loop, found.metrics.imbalance) == ([], pytest.approx(1, abs=0.01))
