@@ -23,11 +23,12 @@ class SavedError(ValueError):
 class LldpSettings:
     """State what LLDP does not report: `dialect` of switches whose port names fit several, `mtu` of RoCE interfaces in bytes.
 
-    "" and 0: not stated.
+    "" and 0: not stated. `elsewhere` are adapters, `host interface`, that are cabled to another fabric.
     """
 
     dialect: str = ""
     mtu: int = 0
+    elsewhere: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from ..gpu_lock.lock_document import GpuLock
 from ..gpu_rows.site_rows import NO_ROWS, SiteRows
 from ..slurm.tables.packagings import Packaging, packaging
 from ..snapshots.snapshot_lock import ChosenSnapshot, SnapshotLock
+from .fabric_views import view_of
+from .schema.fabric_keys import USUAL, StatedFabric
 
 # The release of Slurm from which on topology/block is as it is written here.
 BLOCKS = "24.05"
@@ -73,6 +75,9 @@ class Nic:
     network: str = ""
     # Its device name in the fabric's NodeDescriptions; "": `name`.
     fabric_name: str = ""
+    # The fabric that it is cabled to; "": the first. In another one its `rail` is known to the view of that fabric alone.
+    fabric: str = ""
+    own_rail: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,8 @@ class HostNic:
     port: int | None
     # Its device name in the fabric's NodeDescriptions; "": `name`.
     fabric_name: str = ""
+    # The fabric that it is cabled to; "": the first.
+    fabric: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +264,8 @@ class Rack:
     nvlink_domain: int | None = None
     # Racks with one name here are one NVLink domain; None where a domain does not leave the rack.
     nvlink_domain_name: str | None = None
+    # Of fabrics after the first, for which the file states one: fabric and leaf.
+    leaves: tuple[tuple[str, str], ...] = ()
 
     @property
     def domain(self) -> str:
@@ -402,6 +411,15 @@ class Fabric:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedFabric:
+    """A fabric of the file: its name and keys, its section (None: not stated, so it has no plan), and the hosts of its OpenSM in order."""
+
+    stated: StatedFabric
+    fabric: Fabric | None
+    subnet_managers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class PackageLogin:
     """A server of packages that needs a user and a password; `secret` is the name of the password."""
 
@@ -441,6 +459,7 @@ class Cluster:
     services: Services
     partitions: dict[str, Partition]
     slurm: Slurm
+    # Of a view its fabric, else the first of `fabrics`; None where its section is not stated.
     fabric: Fabric | None
     package_access: PackageAccess | None = None
     snapshots: Snapshots | None = None
@@ -448,6 +467,33 @@ class Cluster:
     constructed: bool = False
     # Path, inode, time and size of the file that was read, of its locks and of its rows; two clusters with one stamp are alike.
     stamp: tuple[str | int, ...] | None = None
+    # All fabrics by name, in the order of the file; a view has its own alone.
+    fabrics: dict[str, NamedFabric] = field(default_factory=dict)
+    # Of `fabric`.
+    stated: StatedFabric = field(default_factory=StatedFabric)
+
+    @cached_property
+    def views(self) -> dict[str, Cluster]:
+        """Return fabric -> the cluster with this fabric alone; one fabric, or none, is the cluster itself.
+
+        Plans and checks of a fabric work on its view: there, `fabric`, NICs, leaves of racks and subnet managers are those of the fabric.
+        """
+        if len(self.fabrics) < 2:
+            return {next(iter(self.fabrics), USUAL): self}
+        return {name: view_of(self, one) for name, one in self.fabrics.items()}
+
+    def view(self, name: str = "") -> Cluster:
+        """Return the view of a fabric, by default of the first; KeyError names the nearest one."""
+        views = self.views
+        if name and name not in views:
+            said = did_you_mean(name, list(views)) or f" Allowed: {', '.join(views)}."
+            raise KeyError(f"{name!r} is not a fabric of {self.path}.{said}")
+        return views[name] if name else next(iter(views.values()))
+
+    @property
+    def fabric_title(self) -> str:
+        """Return the name of the fabric in findings and summaries: the cluster's, of a further fabric with its own."""
+        return self.name if self.stated.first else f"{self.name} {self.stated.name}"
 
     @cached_property
     def machines(self) -> dict[str, Node | Host]:

@@ -111,3 +111,11 @@ FABRIC = {
         item=Field("a partition", "section", fields=_TENANT),
     ),
 }
+
+# A fabric of several.
+NAMED_FABRIC = {
+    **FABRIC,
+    "subnet_managers": names(
+        "Hosts of its OpenSM; the first is the master. By default of the first fabric those of `services.subnet_managers`, of others none."
+    ),
+}

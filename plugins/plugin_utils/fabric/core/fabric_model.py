@@ -149,6 +149,8 @@ class Plan:
     # A list of cables states it: its shape is that of the fabric that exists, and `uncabled` are the HCAs that the list does not have.
     listed: bool = False
     uncabled: list[str] = field(default_factory=list)
+    # Of a further fabric of the cluster: what names of its directories and units begin with. A digest of the plan does not have it.
+    part: str = field(default="", repr=False)
     # Switch or HCA -> highest port that `join` used; cables upwards use a switch's last ports, and do not count.
     used: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
 

@@ -28,7 +28,7 @@ def plan_of(cluster: Cluster, written: WrittenCables | None = None) -> Plan:
 
     `written` replaces the list of cables that `fabric.cables` names.
     """
-    fabric, wrong = cluster.fabric, MistakeCollector(cluster.path)
+    fabric, wrong = cluster.fabric, MistakeCollector(cluster.path, cluster.stated)
     if fabric is None:
         wrong.add(("fabric",), "there is no section `fabric`, so there is nothing to plan")
         raise TemplateError("\n".join(wrong.lines()))
@@ -52,7 +52,9 @@ def plan_of(cluster: Cluster, written: WrittenCables | None = None) -> Plan:
         plan.partitions = [
             TenantPartition(one.name, one.pkey, dict(one.members), one.ipoib) for one in fabric.partitions
         ]
-    plan.domains = domains_of(cluster)
+    plan.part = cluster.stated.part
+    if cluster.stated.first:
+        plan.domains = domains_of(cluster)
     if wrong.found:
         why = TemplateError("\n".join(wrong.lines()))
         why.plan, why.whole = plan, whole
@@ -91,7 +93,7 @@ def _shape(cluster: Cluster, fabric: Fabric) -> FabricShape:
         if 1 <= port <= fabric.switch_ports and port not in spare.setdefault(switch, []):
             spare[switch].append(port)
     return FabricShape(
-        name=cluster.name,
+        name=cluster.fabric_title,
         technology=fabric.technology,
         speed=fabric.speed,
         ports=fabric.switch_ports,

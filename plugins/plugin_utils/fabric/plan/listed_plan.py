@@ -69,7 +69,7 @@ class _ListedPlan:
         for _number, switch, port in fabric.spare:
             spare.setdefault(switch, []).append(port)
         self.plan = Plan(
-            cluster.name, fabric.kind, fabric.technology, fabric.speed, "4x", float(fabric.oversubscription),
+            cluster.fabric_title, fabric.kind, fabric.technology, fabric.speed, "4x", float(fabric.oversubscription),
             sharp=fabric.sharp, spare={name: sorted(set(ports)) for name, ports in spare.items()}, listed=True,
         )  # fmt: skip
         self.nodes = {node.name for node in cluster.nodes}
