@@ -68,11 +68,6 @@ def _tool_outputs(discoveries: object, settings: LldpSettings | None = None) -> 
     return found
 
 
-def _elsewhere(path: object, view: Cluster) -> frozenset[str]:
-    """Return the adapters of other fabrics than that of the view."""
-    return comparison.elsewhere(cluster_of(path, "fabric"), view)
-
-
 def fabric_names(path: object, name: str = "", scope: str = chosen_fabrics.ALL) -> list[str]:
     """Return the names of the fabrics to work on."""
     cluster = cluster_of(path, "fabric_names")
@@ -142,7 +137,7 @@ def fabric_comparison(
     if fail_on not in comparison.FATAL:
         raise AnsibleFilterError(f"fabric_comparison: fail_on is {fail_on!r}; allowed: {', '.join(comparison.FATAL)}")
     with _filter_error("fabric_comparison"):
-        settings = LldpSettings(port_dialect, int(roce_mtu), _elsewhere(path, cluster))
+        settings = LldpSettings(port_dialect, int(roce_mtu))
         outputs, last = _tool_outputs(discoveries, settings), _last_findings(directory)
         report = comparison.comparison_report(cluster, outputs, fail_on, int(port_step), last)
     guids = {"path": str(guid_record.path_of(cluster.path, cluster.stated.part)), "content": report.guids}
@@ -199,8 +194,7 @@ def fabric_adoption(
     if update not in ("", variable_values.UPDATE):
         raise AnsibleFilterError(f"fabric_adoption: update is {update!r}; allowed: {variable_values.UPDATE}")
     with _filter_error("fabric_adoption"):
-        settings = LldpSettings(elsewhere=_elsewhere(path, cluster))
-        found = adoption.adoption(cluster, _tool_outputs(discoveries, settings), bool(update), int(port_step))
+        found = adoption.adoption(cluster, _tool_outputs(discoveries), bool(update), int(port_step))
     files = [{"path": name, "content": text} for name, text in sorted(found.files.items())]
     return {**asdict(found), "files": files}
 
@@ -213,8 +207,7 @@ def fabric_audit(
     if fail_on not in comparison.FATAL:
         raise AnsibleFilterError(f"fabric_audit: fail_on is {fail_on!r}; allowed: {', '.join(comparison.FATAL)}")
     with _filter_error("fabric_audit"):
-        settings = LldpSettings(elsewhere=_elsewhere(path, cluster))
-        found = adoption.audited(cluster, _tool_outputs(discoveries, settings), int(port_step))
+        found = adoption.audited(cluster, _tool_outputs(discoveries), int(port_step))
     return {**asdict(found), "failed": found.worst in comparison.FATAL[fail_on]}
 
 

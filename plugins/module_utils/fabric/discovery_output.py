@@ -23,12 +23,11 @@ class SavedError(ValueError):
 class LldpSettings:
     """State what LLDP does not report: `dialect` of switches whose port names fit several, `mtu` of RoCE interfaces in bytes.
 
-    "" and 0: not stated. `elsewhere` are adapters, `host interface`, that are cabled to another fabric.
+    "" and 0: not stated.
     """
 
     dialect: str = ""
     mtu: int = 0
-    elsewhere: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

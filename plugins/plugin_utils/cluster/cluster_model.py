@@ -15,7 +15,7 @@ from ..gpu_lock.lock_document import GpuLock
 from ..gpu_rows.site_rows import NO_ROWS, SiteRows
 from ..slurm.tables.packagings import Packaging, packaging
 from ..snapshots.snapshot_lock import ChosenSnapshot, SnapshotLock
-from .fabric_views import view_of
+from .fabric_views import names_in, view_of
 from .schema.fabric_keys import USUAL, StatedFabric
 
 # The release of Slurm from which on topology/block is as it is written here.
@@ -471,6 +471,8 @@ class Cluster:
     fabrics: dict[str, NamedFabric] = field(default_factory=dict)
     # Of `fabric`.
     stated: StatedFabric = field(default_factory=StatedFabric)
+    # Of a view of several fabrics, the cluster with all of them.
+    whole: Cluster | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def views(self) -> dict[str, Cluster]:
@@ -489,6 +491,13 @@ class Cluster:
             said = did_you_mean(name, list(views)) or f" Allowed: {', '.join(views)}."
             raise KeyError(f"{name!r} is not a fabric of {self.path}.{said}")
         return views[name] if name else next(iter(views.values()))
+
+    @cached_property
+    def elsewhere(self) -> dict[str, str]:
+        """Return name in lower case -> fabric, of adapters (`host device`) and switches of other fabrics, as far as the file names them."""
+        views = self.whole.views if self.whole else {}
+        others = {name: view for name, view in views.items() if name != self.stated.name}
+        return {one.lower(): name for name, view in others.items() for one in names_in(view)}
 
     @property
     def fabric_title(self) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
 
 from .cluster_model import Fabric, NamedFabric, Profile, Services, SwitchTraits, Tenant
-from .fabric_views import host_in, profile_in, rack_in
+from .fabric_views import BY_UNIT, host_in, profile_in, rack_in
 from .nvlink_domains import check_names
 from .rack_layout import Floor, hostlist, more
 from .schema.cluster_file import SWITCH
@@ -17,8 +17,6 @@ from .schema.fabric_keys import StatedFabric, mistakes_of
 from .schema.fields import Mistakes, Path, allowed
 from .services import Selecting, hosts_of, once
 
-# Kinds in which NICs without a rail are not of the fabric: there, a leaf is a rail's.
-BY_UNIT = ("rail-optimised", "rail-only")
 _PLAIN = ("kind", "technology", "speed", "switch_ports", "cage_ports", "uplinks", "global_links", "oversubscription")
 # Speeds of Quantum switches, each of which has an aggregation node.
 _QUANTUM = ("HDR", "NDR", "XDR")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,9 @@ from .schema.fabric_keys import StatedFabric
 
 if TYPE_CHECKING:
     from .cluster_model import Cluster, Host, NamedFabric, Nic, Profile, Rack
+
+# Kinds in which NICs without a rail are not of the fabric: there, a leaf is a rail's.
+BY_UNIT = ("rail-optimised", "rail-only")
 
 
 def profile_in(profile: Profile, stated: StatedFabric) -> Profile:
@@ -61,5 +65,22 @@ def view_of(cluster: Cluster, named: NamedFabric) -> Cluster:
         fabric=named.fabric,
         fabrics={stated.name: named},
         stated=stated,
+        whole=cluster,
         stamp=(*cluster.stamp, stated.name) if cluster.stamp else None,
     )
+
+
+def names_in(view: Cluster) -> Iterator[str]:
+    """Yield the names of adapters and switches of a fabric that the file has; a list of cables may have more."""
+    for node in view.nodes:
+        for nic in node.profile.nics:
+            yield from {f"{node.name} {nic.name}", f"{node.name} {nic.fabric_name or nic.name}"}
+    for host in view.hosts.values():
+        for one in host.nics:
+            yield from {f"{host.name} {one.name}", f"{host.name} {one.fabric_name or one.name}"}
+    if fabric := view.fabric:
+        yield from (*fabric.spines, *fabric.cores, *fabric.leaves, *(one.name for one in fabric.switches))
+        rails = {nic.rail for profile in view.profiles.values() for nic in profile.nics if nic.rail is not None}
+        ends = [f"-r{rail}" for rail in sorted(rails)] if fabric.kind in BY_UNIT else [""]
+        for leaf in dict.fromkeys(node.rack.leaf for node in view.nodes if node.profile.nics):
+            yield from (f"{leaf}{end}" for end in ends)

@@ -163,8 +163,8 @@ class Floor:
                 self.mistakes.add(path, f"rack {name} is described already. A rack has one entry.")
             column = None if data["column"] is None else data["column"] + index
             place = (data["row"], column, leaves[index], data["pod"])
-            stated = tuple((fabric, listed[index]) for fabric, listed in others.items())
-            racks.append(Rack(name, *place, data["nvlink_domain"], domains[index] if domains else None, stated))
+            of_others = tuple((fabric, listed[index]) for fabric, listed in others.items())
+            racks.append(Rack(name, *place, data["nvlink_domain"], domains[index] if domains else None, of_others))
             self.racks[name] = racks[-1]
         for number, entry in enumerate(data["nodes"]):
             if entry:

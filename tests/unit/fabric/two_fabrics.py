@@ -10,7 +10,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.clust
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.simulated_fabric import simulated_plan
 
 COMPUTE = '{kind: rail-optimised, rails: 2, spines: "spine[1-2]", uplinks: 4, speed: HDR, switch_ports: 40}'
-STORAGE = "{kind: leaf-spine, spines: core-s1, speed: HDR, switch_ports: 36, subnet_managers: [sm2, sm1]}"
+STORAGE = "{kind: leaf-spine, spines: core-s1, uplinks: 3, speed: HDR, switch_ports: 36, subnet_managers: [sm2, sm1]}"
 TWO = f"""plugin: bedplate.cluster.racks
 site: s
 cluster: duo
@@ -39,7 +39,7 @@ fabrics:
 """
 # The commonest case: storage has Ethernet.
 MIXED = TWO.replace(
-    STORAGE, "{technology: ethernet, kind: leaf-spine, spines: core-s1, speed: HDR, switch_ports: 36}"
+    STORAGE, "{technology: ethernet, kind: leaf-spine, spines: core-s1, uplinks: 3, speed: HDR, switch_ports: 36}"
 )
 
 

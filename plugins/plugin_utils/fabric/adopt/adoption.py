@@ -94,7 +94,7 @@ def adoption(cluster: Cluster, outputs: Sequence[ToolOutput], update: bool = Fal
 def _seen(cluster: Cluster, outputs: Sequence[ToolOutput], step: int) -> SeenFabric:
     """Return what was discovered; LLDP needs to know which names are hosts, so it gets a plan of all NICs and no switch."""
     known = known_hcas(cluster, by_unit=False)
-    plan = Plan(cluster.fabric_title, "discovered")
+    plan = Plan(cluster.fabric_title, "discovered", elsewhere=cluster.elsewhere)
     plan.add(*(hca for devices in known.values() for hca in devices.values()))
     rails = {name: hca.rail for name, hca in plan.hcas.items()}
     # Names are compared without case, as the list is written.

@@ -158,15 +158,6 @@ def record_after(plan: Plan, result: Comparison, old: guid_record.Record) -> gui
     return found
 
 
-def elsewhere(whole: Cluster, view: Cluster) -> frozenset[str]:
-    """Return the adapters (`host device`) that the cluster file has in other fabrics than that of the view."""
-    found: set[str] = set()
-    for other in whole.views.values():
-        if other is not view:
-            found.update(f"{host} {device}" for host, device in _devices(other, None))
-    return frozenset(found)
-
-
 def discovery_sources(cluster: Cluster) -> list[dict[str, Any]]:
     """Return the hosts on which to run the discovery: `name`, and the options of the module fabric_facts.
 

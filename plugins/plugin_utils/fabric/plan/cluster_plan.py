@@ -11,7 +11,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist i
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
 
 from ...cluster import Cluster, Fabric, Node
-from ...cluster.fabric_checks import BY_UNIT, in_fabric
+from ...cluster.fabric_checks import in_fabric
+from ...cluster.fabric_views import BY_UNIT
 from ...cluster.nvlink_domains import split, whole_sizes
 from ...cluster.schema.fields import Path, allowed
 from ...cluster.schema.late_mistakes import MistakeCollector
@@ -52,7 +53,7 @@ def plan_of(cluster: Cluster, written: WrittenCables | None = None) -> Plan:
         plan.partitions = [
             TenantPartition(one.name, one.pkey, dict(one.members), one.ipoib) for one in fabric.partitions
         ]
-    plan.part = cluster.stated.part
+    plan.part, plan.elsewhere = cluster.stated.part, cluster.elsewhere
     if cluster.stated.first:
         plan.domains = domains_of(cluster)
     if wrong.found:
@@ -67,7 +68,7 @@ def _listed(cluster: Cluster, fabric: Fabric, wrong: MistakeCollector, written: 
     try:
         return listed_plan(cluster, fabric, wrong, written)
     except ListError as error:
-        raise TemplateError("\n".join([*wrong.lines(), str(error)])) from None
+        raise TemplateError("\n".join([*wrong.lines(), cluster.stated.text(str(error))])) from None
 
 
 def _templated(
