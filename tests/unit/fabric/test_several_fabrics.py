@@ -30,7 +30,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import clus
 from tests.unit.fabric.lldp_answers import answers
 from tests.unit.fabric.messages import check_messages
 from tests.unit.fabric.opensm.test_managers import FILE as RAIL_ONLY
-from tests.unit.fabric.pod import ROOT, cut, node, swap
+from tests.unit.fabric.pod import ROOT, books, cut, node, play, swap
 from tests.unit.fabric.two_fabrics import MIXED, STORAGE, TWO, cluster, record
 
 EXAMPLES = sorted((ROOT / "inventories/examples").glob("*/*.bedplate.yml"))
@@ -378,3 +378,56 @@ def test_lldp_of_another_ethernet_is_left_out(tmp_path: Path):
     for name in found.views:
         report = comparison_report(found.view(name), texts)
         assert (report.worst, {*report.counts} - {"ok"}) == ("notice", {"partial"})
+
+
+@pytest.mark.playbooks
+def test_the_playbooks_work_on_all_fabrics_and_fail_if_only_the_second_has_a_fault(tmp_path: Path):
+    found = cluster(tmp_path)
+    seen = {name: discovery_of(plan_of(view)) for name, view in found.views.items()}
+    for name, discovery in seen.items():
+        (tmp_path / f"{name}.txt").write_text(ibnetdiscover_text(discovery))
+    saved = json.dumps({"fabric_saved": {name: str(tmp_path / f"{name}.txt") for name in seen}})
+    options = ["-i", found.path, "-e", saved, "-e", "fabric_record=true"]
+    done = play(*books("fabric_compare", "fabric", "fabric"), *options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "duo: 26 of 26 planned cables are as planned, no findings" in done.stdout
+    assert "duo storage: 13 of 13 planned cables are as planned, no findings" in done.stdout
+    # The recap counts all plays so far: two tasks wrote for both fabrics, then one, and the last run changes nothing.
+    assert re.findall(r"^localhost .* changed=(\d+)", done.stdout, re.MULTILINE) == ["2", "3", "3"]
+    assert {path.name for path in tmp_path.glob("*.guids.json")} == {"duo.guids.json", "duo.storage.guids.json"}
+    for name, view in load(found.path).views.items():
+        directory = tmp_path / "fabric" / view.stated.part
+        for file, text in written(planned(view))[0].items():
+            assert (directory / file).read_text() == text, (name, file)
+        assert (directory / "comparison/findings.json").exists()
+    cut(seen["storage"], "n4 mlx5_2")
+    (tmp_path / "storage.txt").write_text(ibnetdiscover_text(seen["storage"]))
+    done = play(*books("fabric_compare"), *options[:4])
+    assert done.returncode == 2
+    assert "duo: 26 of 26 planned cables are as planned, no findings" in done.stdout
+    assert "ERROR    missing" in done.stdout
+    assert f"All are in {tmp_path}/fabric/storage/comparison" in done.stdout
+    # One of them.
+    one = ["-i", found.path, "-e", f"fabric_saved={tmp_path}/compute.txt", "-e", "fabric_name=compute"]
+    done = play(*books("fabric_compare", "fabric_audit", "fabric_topology"), *one)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "duo storage" not in done.stdout
+
+
+@pytest.mark.playbooks
+@pytest.mark.parametrize(
+    ("book", "given", "said"),
+    [
+        ("fabric", "fabric_name=storag", "Did you mean 'storage'?"),
+        ("fabric_compare", "fabric_saved=/nowhere", "the fabrics are compute, storage"),
+        ("fabric_audit", "fabric_saved=/nowhere", "choose one with -e fabric_name=compute"),
+    ],
+)
+def test_a_fabric_that_is_not_clear_is_refused_before_anything_is_read(
+    book: str, given: str, said: str, tmp_path: Path
+):
+    found = cluster(tmp_path)
+    done = play(*books(book), "-i", found.path, "-e", given)
+    assert done.returncode == 2
+    assert said in done.stdout + done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"duo.bedplate.yml"}
