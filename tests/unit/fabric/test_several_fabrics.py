@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_output import ToolOutput
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.sm_log import MASTER
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import chosen_fabrics
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.comparison import (
@@ -26,7 +27,12 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.n
     discovery_of,
     ibnetdiscover_text,
 )
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.requested_proofs import (
+    of_managers,
+    run_all,
+)
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import cluster_topology
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify import opensm_readback
 from tests.unit.fabric.lldp_answers import answers
 from tests.unit.fabric.messages import check_messages
 from tests.unit.fabric.opensm.test_managers import FILE as RAIL_ONLY
@@ -274,6 +280,42 @@ def test_subnet_managers_run_an_opensm_for_each_fabric(tmp_path: Path):
     assert [(one["plane"], one["expected"]) for one in asked] == [("", "standby"), ("storage", "master")]
 
 
+def answer_of(found, host: str, **differing: str) -> dict:
+    """Return what opensm_facts returns on a host where all is as planned; `differing` are states of units by plane."""
+    planes = []
+    wanted = {one.plane: one for view in found.views.values() for one in managers.planned_managers(view, {})}
+    for asked in managers.facts_request(found, host, {}):
+        plane = wanted[asked["plane"]]
+        seen = [
+            {"guid": one.guid, "priority": one.priority, "state": "standby" if number else "master"}
+            for number, one in enumerate(plane.managers)
+        ]
+        state = MASTER if asked["expected"] == "master" else "STANDBY"
+        log = {"state": state, "errors": {}, "last": "", "partitions": "", "up": True, "engine": plane.engine}
+        planes.append(
+            {
+                "plane": asked["plane"], "unit": differing.get(asked["plane"] or "fabric", "active"), "port": True,
+                "ports": [], "managers": seen, "log": log, "pkeys": {guid: [0xFFFF] for guid in asked["ports"]},
+            }
+        )  # fmt: skip
+    return {"planes": planes}
+
+
+def test_verify_compares_the_subnet_managers_of_each_fabric(tmp_path: Path):
+    found = cluster(tmp_path, learned=True)
+    facts = {host: answer_of(found, host) for host in ("sm1", "sm2")}
+    findings, summary = opensm_readback.compared(found, facts, {})
+    assert findings == []
+    check_messages("fabrics: subnet managers as planned", summary.split("; "))
+    facts["sm2"] = answer_of(found, "sm2", storage="inactive")
+    findings, _summary = opensm_readback.compared(found, facts, {})
+    assert [(one.kind, one.where) for one in findings] == [("unit", "sm2, duo storage")]
+    check_messages("fabrics: a subnet manager of the second fabric", findings)
+    # The standby of one fabric only is not read by the other.
+    findings, summary = opensm_readback.compared(found, {"sm1": facts["sm1"]}, {})
+    assert "not part of this run: sm2" in summary
+
+
 def test_another_storage_is_proved_again(tmp_path: Path):
     found = cluster(tmp_path, learned=True)
     before = managers.proof_digest(found, {})
@@ -431,3 +473,44 @@ def test_a_fabric_that_is_not_clear_is_refused_before_anything_is_read(
     assert done.returncode == 2
     assert said in done.stdout + done.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"duo.bedplate.yml"}
+
+
+# Even fabrics, whose routes have no fault: nodes alone, which are the subnet managers, too.
+EVEN = (
+    ("  sm1: {address: 10.0.0.200, nics: [{name: mlx5_0}, {name: mlx5_1, fabric: storage}]}\n", ""),
+    ("  sm2: {address: 10.0.0.201, nics: [{name: mlx5_0}, {name: mlx5_1, fabric: storage}]}\n", ""),
+    (", nics: [{name: mlx5_0, fabric: storage, purpose: storage}]", ""),
+    ("{name: mlx5_2, fabric: storage}", "{name: mlx5_2, fabric: storage, rail: 0}"),
+    ("subnet_managers: [sm1, sm2]", "subnet_managers: [n1, n2]"),
+    ("subnet_managers: [sm2, sm1]", "subnet_managers: [n2, n1]"),
+    ("uplinks: 4", "uplinks: 2"),
+    ("uplinks: 3", "uplinks: 2"),
+)
+
+
+@pytest.mark.simulation
+def test_both_fabrics_are_proved_on_real_tools(tmp_path: Path):
+    found = cluster(tmp_path, TWO, *EVEN)
+    done = play(*books("fabric_check"), "-i", found.path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    shown = " ".join(done.stdout.split())
+    assert re.search(r"'proved: ftree routes 8 HCAs over 6 switches[^']*; slurmctld takes the topology'", shown)
+    assert "storage: proved: ftree routes 4 HCAs over 3 switches" in shown
+    proved = {part: json.loads((tmp_path / "fabric" / part / "proved.json").read_text()) for part in ("", "storage")}
+    assert [one["hcas"] for listed in proved.values() for one in listed["planes"]] == [8, 4]
+    # OpenSM refuses ftree where no adapter is for compute: the second fabric alone has the fault.
+    cluster(tmp_path, TWO, *(edit for edit in EVEN if "rail: 0" not in edit[1]))
+    choices = json.dumps({"opensm_routing_engines": ["ftree"]})
+    done = play(*books("fabric_check"), "-i", found.path, "-e", choices)
+    assert done.returncode == 2
+    assert re.search(r"failed: \[localhost\] \(item=storage\)", done.stdout)
+    assert not re.search(r"failed: \[localhost\] \(item=compute\)", done.stdout)
+
+
+@pytest.mark.simulation
+def test_the_files_of_the_masters_of_both_fabrics_are_proved(tmp_path: Path):
+    report = run_all(of_managers(cluster(tmp_path, TWO, *EVEN, learned=True), {}))
+    assert report.findings == []
+    assert [(one.get("fabric", ""), one["engine"], one["hcas"]) for one in report.planes] == [
+        ("", "ftree", 8), ("storage", "ftree", 4),
+    ]  # fmt: skip
