@@ -70,6 +70,9 @@ options:
   fabric:
     description: The fabric; with it Slurm gets a tree topology.
     type: dict
+  fabrics:
+    description: Several fabrics by name, instead of O(fabric).
+    type: dict
   package_access:
     description: "How apt and dnf of all machines reach their repositories: proxy, certificates, passwords."
     type: dict

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,8 +15,8 @@ from ..gpu_lock.lock_document import GpuLock
 from ..gpu_rows.site_rows import NO_ROWS, SiteRows
 from ..slurm.tables.packagings import Packaging, packaging
 from ..snapshots.snapshot_lock import ChosenSnapshot, SnapshotLock
-from .fabric_views import names_in, view_of
 from .schema.fabric_keys import USUAL, StatedFabric
+from .schema.fabric_section import BY_UNIT
 
 # The release of Slurm from which on topology/block is as it is written here.
 BLOCKS = "24.05"
@@ -78,6 +78,10 @@ class Nic:
     # The fabric that it is cabled to; "": the first. In another one its `rail` is known to the view of that fabric alone.
     fabric: str = ""
     own_rail: int | None = None
+
+    def in_fabric(self, stated: StatedFabric) -> Nic:
+        """Return the NIC with its rail in its fabric."""
+        return self if stated.first else replace(self, rail=self.own_rail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +223,11 @@ class Profile:
     # Where the kernel command line comes from: loader, network or none.
     boot: str = "loader"
 
+    def in_fabric(self, stated: StatedFabric) -> Profile:
+        """Return the profile with the NICs of a fabric."""
+        nics = tuple(nic.in_fabric(stated) for nic in self.nics if nic.fabric == stated.part)
+        return self if nics == self.nics else replace(self, nics=nics)
+
     @property
     def cpus(self) -> int:
         """Return the number of logical CPUs."""
@@ -272,6 +281,12 @@ class Rack:
         """Return the name of its NVLink domain, or the start of the names of its domains: by default the rack's."""
         return self.nvlink_domain_name or self.name
 
+    def in_fabric(self, stated: StatedFabric) -> Rack:
+        """Return the rack with its leaf in a fabric."""
+        return (
+            self if stated.first else replace(self, leaf=dict(self.leaves).get(stated.name) or stated.leaf(self.leaf))
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -301,6 +316,11 @@ class Host:
     bmc_address: str | None
     rack: str | None
     nics: tuple[HostNic, ...] = ()
+
+    def in_fabric(self, stated: StatedFabric) -> Host:
+        """Return the host with its NICs in a fabric."""
+        nics = tuple(nic for nic in self.nics if nic.fabric == stated.part)
+        return self if nics == self.nics else replace(self, nics=nics)
 
 
 def names_slurmdbd(options: Mapping[Any, Any]) -> bool:
@@ -482,7 +502,25 @@ class Cluster:
         """
         if len(self.fabrics) < 2:
             return {next(iter(self.fabrics), USUAL): self}
-        return {name: view_of(self, one) for name, one in self.fabrics.items()}
+        return {name: self._view(one) for name, one in self.fabrics.items()}
+
+    def _view(self, named: NamedFabric) -> Cluster:
+        stated = named.stated
+        profiles = {name: profile.in_fabric(stated) for name, profile in self.profiles.items()}
+        racks = {name: rack.in_fabric(stated) for name, rack in self.racks.items()}
+        return replace(
+            self,
+            profiles=profiles,
+            racks=racks,
+            nodes=[replace(one, rack=racks[one.rack.name], profile=profiles[one.profile.name]) for one in self.nodes],
+            hosts={name: host.in_fabric(stated) for name, host in self.hosts.items()},
+            services=replace(self.services, subnet_managers=named.subnet_managers),
+            fabric=named.fabric,
+            fabrics={stated.name: named},
+            stated=stated,
+            whole=self,
+            stamp=(*self.stamp, stated.name) if self.stamp else None,
+        )
 
     def view(self, name: str = "") -> Cluster:
         """Return the view of a fabric, by default of the first; KeyError names the nearest one."""
@@ -497,7 +535,23 @@ class Cluster:
         """Return name in lower case -> fabric, of adapters (`host device`) and switches of other fabrics, as far as the file names them."""
         views = self.whole.views if self.whole else {}
         others = {name: view for name, view in views.items() if name != self.stated.name}
-        return {one.lower(): name for name, view in others.items() for one in names_in(view)}
+        return {one.lower(): name for name, view in others.items() for one in view.names_in_fabric}
+
+    @property
+    def names_in_fabric(self) -> Iterator[str]:
+        """Yield the names of adapters and switches of a view's fabric that the file has; a list of cables may have more."""
+        for node in self.nodes:
+            for nic in node.profile.nics:
+                yield from {f"{node.name} {nic.name}", f"{node.name} {nic.fabric_name or nic.name}"}
+        for host in self.hosts.values():
+            for one in host.nics:
+                yield from {f"{host.name} {one.name}", f"{host.name} {one.fabric_name or one.name}"}
+        if fabric := self.fabric:
+            yield from (*fabric.spines, *fabric.cores, *fabric.leaves, *(switch.name for switch in fabric.switches))
+            rails = {nic.rail for profile in self.profiles.values() for nic in profile.nics if nic.rail is not None}
+            ends = [f"-r{rail}" for rail in sorted(rails)] if fabric.kind in BY_UNIT else [""]
+            for leaf in dict.fromkeys(node.rack.leaf for node in self.nodes if node.profile.nics):
+                yield from (f"{leaf}{end}" for end in ends)
 
     @property
     def fabric_title(self) -> str:

@@ -9,11 +9,11 @@ from typing import Any
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
 
 from .cluster_model import Fabric, NamedFabric, Profile, Services, SwitchTraits, Tenant
-from .fabric_views import BY_UNIT, host_in, profile_in, rack_in
 from .nvlink_domains import check_names
 from .rack_layout import Floor, hostlist, more
 from .schema.cluster_file import SWITCH
 from .schema.fabric_keys import StatedFabric, mistakes_of
+from .schema.fabric_section import BY_UNIT
 from .schema.fields import Mistakes, Path, allowed
 from .services import Selecting, hosts_of, once
 
@@ -50,11 +50,11 @@ def fabrics_of(
 def _managers(
     stated: StatedFabric, data: Mapping[str, Any] | None, floor: Floor, services: Services, mistakes: Mistakes
 ) -> tuple[str, ...]:
-    """Return the subnet managers of a fabric: its own, else those of the services, which are the first one's."""
+    """Return the subnet managers of a fabric: its own, else `services.subnet_managers`, which manage the first one."""
     if stated.managers[0] == "services":
         return services.subnet_managers
     if stated.first and services.subnet_managers:
-        text = "`services` has `subnet_managers`, too, which are those of the first fabric. Keep one of the two."
+        text = "`services` has `subnet_managers`, too, which manage the first fabric. Keep one of the two."
         mistakes.add(("fabric", "subnet_managers"), text)
     listed = data["subnet_managers"] if data else ()
     return hosts_of(listed, ("fabric", "subnet_managers"), floor, mistakes)
@@ -73,7 +73,7 @@ def fabric_of(
         if name in switches["spines"]:
             mistakes.add(("fabric", "cores"), f"{name} is a spine already. A switch has one name and one tier.")
     top = data["top"] or "spine"
-    racks = [rack_in(rack, stated) for rack in floor.racks.values()]
+    racks = [rack.in_fabric(stated) for rack in floor.racks.values()]
     for rack in racks if stated.first else ():
         if rack.leaf == top:
             mistakes.add(("fabric", "top"), f"{top!r} is the leaf of rack {rack.name} already. A switch has one name.")
@@ -115,7 +115,7 @@ def in_fabric(profile: Profile, kind: str) -> bool:
 
 def _check_domains(floor: Floor, first: StatedFabric, kind: str | None, mistakes: Mistakes) -> None:
     """Note NVLink domains that Slurm would not get: they are a part of the plan of the first fabric, whose kind is `kind`."""
-    profiles = {name: profile_in(profile, first) for name, profile in floor.profiles.items()}
+    profiles = {name: profile.in_fabric(first) for name, profile in floor.profiles.items()}
     stated: dict[Path, list[Profile]] = {
         ("profiles", profile.name, "nvlink_domain"): [profile] for profile in profiles.values() if profile.nvlink_domain
     }
@@ -179,12 +179,7 @@ def _switch_racks(data: Mapping[str, str], floor: Floor, mistakes: Mistakes) -> 
 
 def _switches_of_list(data: Mapping[str, Any], mistakes: Mistakes) -> tuple[SwitchTraits, ...]:
     """Return the switches that differ from the fabric's values; note keys that need a list of cables, or that contradict one."""
-    if not data["cables"]:
-        if data["switches"]:
-            text = "is for a fabric that a list of cables states. State fabric.cables, or remove it."
-            mistakes.add(("fabric", "switches"), text)
-        return ()
-    for key in _COUNTS:
+    for key in _COUNTS if data["cables"] else ():
         if ("fabric", key) in mistakes.lines:
             mistakes.add(("fabric", key), f"fabric.cables has all cables: {data['cables']}. Remove this key.")
     named: dict[str, None] = {}
@@ -193,6 +188,9 @@ def _switches_of_list(data: Mapping[str, Any], mistakes: Mistakes) -> tuple[Swit
         path: Path = ("fabric", "switches", key)
         switches = hostlist(key, path, mistakes, SWITCH)
         once(switches, named, path, mistakes)
+        if traits["group"] and not data["cables"]:
+            text = "a planned switch has the group of its rack's `pod`. Remove it, or state fabric.cables."
+            mistakes.add((*path, "group"), text)
         given = (traits["ports"], traits["cage_ports"], traits["group"] or "")
         found += [SwitchTraits(key, name, *given) for name in switches]
     return tuple(found)
@@ -237,9 +235,9 @@ class _Members:
     def __init__(self, selecting: Selecting, stated: StatedFabric, kind: str | None, mistakes: Mistakes) -> None:
         self.selecting, self.mistakes = selecting.noting(mistakes), mistakes
         floor = selecting.floor
-        has = {name: in_fabric(profile_in(one, stated), kind or "") for name, one in floor.profiles.items()}
+        has = {name: in_fabric(one.in_fabric(stated), kind or "") for name, one in floor.profiles.items()}
         self.there = {node.name for node in floor.nodes if has.get(node.profile.name)}
-        self.there |= {name for name, host in floor.hosts.items() if host_in(host, stated).nics}
+        self.there |= {name for name, host in floor.hosts.items() if host.in_fabric(stated).nics}
 
     def of(self, tenant: Mapping[str, Any], path: Path) -> dict[str, str]:
         """Return names and what each is: full, limited or both."""

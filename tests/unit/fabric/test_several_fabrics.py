@@ -12,6 +12,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.sm_log import MASTER
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import chosen_fabrics
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.adopt import adoption
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.comparison import (
     comparison_report,
     discovery_sources,
@@ -392,6 +393,26 @@ def test_a_fabric_without_a_plan_is_known_by_name(tmp_path: Path):
     assert chosen_fabrics.chosen(found) == ["compute"]
     assert chosen_fabrics.chosen(found, "storage") == ["storage"]
     assert discovery_sources(found.view("storage")) == [{"name": "n1", "lldp": False, "ports": [{"ca": "mlx5_2"}]}]
+
+
+def test_a_fabric_without_a_plan_is_adopted_by_itself(tmp_path: Path):
+    planned_one = cluster(tmp_path)
+    text = ibnetdiscover_text(discovery_of(plan_of(planned_one.view("storage"))))
+    found = cluster(tmp_path, TWO, (f"  storage: {STORAGE}", "  storage: {}"))
+    made = adoption.adoption(found.view("storage"), [ToolOutput("", text)])
+    assert made.refused == ""
+    assert {Path(name).name for name in made.files} == {"storage-cables.csv", "duo.storage.guids.json"}
+    assert made.snippet.startswith("fabrics:\n  storage:\n    cables: storage-cables.csv\n    kind: leaf-spine\n")
+    for name, content in made.files.items():
+        Path(name).write_text(content)
+    section = made.snippet.removeprefix("fabrics:\n")
+    after = cluster(tmp_path, TWO, (f"  storage: {STORAGE}", section))
+    assert buildable.fabric_mistakes(after, needed=True) == []
+    report = comparison_report(after.view("storage"), [ToolOutput("", text)], "notice")
+    assert (report.counts, report.failed) == ({"ok": 13}, False)
+    # Leaves of the list have real names, and the other fabric is as it was.
+    assert planned(after.view("storage")).plan.listed
+    assert not planned(after.view()).plan.listed
 
 
 def test_names_of_another_fabric_are_known_as_far_as_the_file_has_them(tmp_path: Path):

@@ -59,8 +59,8 @@ _NIC = {
     "fabric": _OF_FABRIC,
     "fabric_name": _FABRIC_NAME,
     "rail": Field(
-        "Its rail in its fabric, from 0; absent for storage and management. Rails of addresses, NCCL and tuning are those of the first "
-        "fabric.",
+        "Its rail in its fabric, from 0; absent for storage and management. Addresses of rails, NCCL and tuning have the rails of the "
+        "first fabric.",
         "int",
         minimum=0,
         maximum=63,
@@ -395,8 +395,8 @@ CLUSTER_FILE = Field(
         "slurm": Field("Slurm's release, options and accounts.", "section", default={}, fields=_SLURM),
         "fabric": Field("The fabric; with it Slurm gets a tree topology.", "section", fields=FABRIC),
         "fabrics": Field(
-            "Several fabrics by name, instead of `fabric`. The first is the one of Slurm's topology. A section without a key is a fabric "
-            "without a plan.",
+            "Several fabrics by name, instead of `fabric`; each has the keys of `fabric`, and `subnet_managers`. Slurm has the topology of "
+            "the first. A section without keys is a fabric without a plan.",
             "map",
             keys=Field("a fabric", **FABRIC_NAME),
             item=Field("a fabric", "section", fields=NAMED_FABRIC),

@@ -28,7 +28,7 @@ _KEY = re.compile(rf"(?<![\w./-])fabric(?=\.(?:{'|'.join(FABRIC)})\b)|(?<![\w./-
 class StatedFabric:
     """A fabric of the file: its name, the key of its section, and the key of its subnet managers.
 
-    The first one has Slurm's topology, and its files are where those of a single fabric are.
+    The first one has Slurm's topology, and the paths that a single fabric has.
     """
 
     name: str = USUAL
@@ -43,8 +43,12 @@ class StatedFabric:
 
     @property
     def is_plain(self) -> bool:
-        """Return whether its keys are those of a file with one fabric."""
+        """Return whether its keys are as in a file with one fabric."""
         return self.key == (ONE,) and self.managers == _OF_SERVICES
+
+    def leaf(self, leaf: str) -> str:
+        """Return the usual name of a leaf in this fabric, of its name in the first one."""
+        return leaf if self.first else f"{self.name}-{leaf}"
 
     def path(self, path: Path) -> Path:
         """Return a path as the file has it."""

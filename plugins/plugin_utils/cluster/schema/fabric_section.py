@@ -6,6 +6,9 @@ from __future__ import annotations
 from .fields import Field
 from .text_rules import HOST_NAME, PORT, TENANT_NAME, TEXT, WORD, names
 
+# Kinds in which NICs without a rail are not of the fabric: there, a leaf is a rail's.
+BY_UNIT = ("rail-optimised", "rail-only")
+
 _MEMBERS = {
     "nodes": Field(
         "`all`, a hostlist of nodes and hosts, rack:NAME, profile:NAME, model:NAME or partition:NAME.", required=True
@@ -40,7 +43,7 @@ _TENANT = {
 _SWITCH = {
     "ports": Field("Its ports, if not `fabric.switch_ports`.", "int", minimum=2, maximum=1024),
     "cage_ports": Field("Ports of a cage of it, if not `fabric.cage_ports`.", "int", minimum=1, maximum=8),
-    "group": Field("Its pod, or its group of a dragonfly; by default that of its nodes.", **WORD),
+    "group": Field("With `cables`: its pod, or its group of a dragonfly; by default that of its nodes.", **WORD),
 }
 
 FABRIC = {
@@ -60,14 +63,14 @@ FABRIC = {
         **TEXT,
     ),
     "switches": Field(
-        "With `cables`: switches that differ from `switch_ports` and `cage_ports`, by hostlists.",
+        "Switches that differ from `switch_ports` and `cage_ports`, by hostlists.",
         "map",
         keys=Field("switches"),
         item=Field("a switch", "section", fields=_SWITCH),
     ),
     "technology": Field("What the switches speak.", default="infiniband", choices=("infiniband", "ethernet")),
     "speed": Field("Speed of a lane of every link.", default="NDR", choices=("EDR", "HDR", "NDR", "XDR")),
-    "switch_ports": Field("Ports of a switch, all alike.", "int", default=64, minimum=2, maximum=1024),
+    "switch_ports": Field("Ports of a switch; `switches` has others.", "int", default=64, minimum=2, maximum=1024),
     "cage_ports": Field(
         "Ports that a cage of the switch holds, 2 on a Quantum-2.", "int", default=1, minimum=1, maximum=8
     ),
@@ -116,6 +119,6 @@ FABRIC = {
 NAMED_FABRIC = {
     **FABRIC,
     "subnet_managers": names(
-        "Hosts of its OpenSM; the first is the master. By default of the first fabric those of `services.subnet_managers`, of others none."
+        "Hosts of its OpenSM; the first is the master. By default the first fabric has `services.subnet_managers`."
     ),
 }

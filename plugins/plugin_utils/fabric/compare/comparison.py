@@ -188,7 +188,7 @@ def discovery_sources(cluster: Cluster) -> list[dict[str, Any]]:
 
 
 def _devices(cluster: Cluster, plan: Plan | None) -> Iterator[tuple[str, str]]:
-    """Yield the host and the device of each adapter, of the cluster file where there is no plan."""
+    """Yield the host and the device of each adapter: of the plan, else of the cluster file."""
     if plan:
         yield from ((hca.host, hca.device) for hca in plan.hcas.values())
         return

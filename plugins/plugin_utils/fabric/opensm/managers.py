@@ -56,7 +56,7 @@ class Instance:
 
 
 def managed_fabrics(cluster: Cluster) -> list[Cluster]:
-    """Return the views of the fabrics with subnet managers; the first fabric if there are none, whose plan says what is missing."""
+    """Return the views of the fabrics with subnet managers; without any the first fabric, whose plan says what is missing."""
     return [view for view in cluster.views.values() if view.services.subnet_managers] or [cluster.view()]
 
 
@@ -100,7 +100,7 @@ def instances(cluster: Cluster, plan: Plan, host: str, choices: Mapping[str, Any
                 )
             )
         except ValueError as error:
-            wrong += str(error).split("\n")
+            wrong += cluster.stated.text(str(error)).split("\n")
     if wrong:
         raise ManagersError("\n".join(dict.fromkeys(wrong)))
     return found

@@ -72,7 +72,7 @@ def _records(views: Mapping[str, Cluster]) -> list[str]:
 
 
 def _view_mistakes(cluster: Cluster, needed: bool) -> tuple[list[str], Plan | None]:
-    """Return the mistakes of a fabric, and its plan if it has none."""
+    """Return the mistakes of a fabric, and its plan if it can be made."""
     stated = cluster.fabric is not None and any(node.profile.nics for node in cluster.nodes)
     wrong = MistakeCollector(cluster.path, cluster.stated)
     if not stated:

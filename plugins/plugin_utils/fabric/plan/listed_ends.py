@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean, few
 
 from ...cluster import Cluster, Fabric, SwitchTraits
-from ...cluster.fabric_views import default_leaf
 from ...cluster.schema.text_rules import WORD
 from ..core.fabric_model import COMPUTE, STORAGE, Hca
 from ..core.places import End
@@ -46,7 +45,7 @@ def known_hcas(cluster: Cluster, by_unit: bool) -> dict[str, dict[str, Hca]]:
     for node in cluster.nodes:
         rack = node.rack
         # Without a stated leaf, a rack is not a unit: cables say which leaves it is on.
-        stated = by_unit and rack.leaf != default_leaf(rack.name, cluster.stated)
+        stated = by_unit and rack.leaf != cluster.stated.leaf(f"leaf-{rack.name}")
         unit = rack.leaf if stated else rack.pod or ""
         found[node.name] = {
             nic.name: Hca(node.name, nic.name, nic.rail, "", STORAGE if nic.rail is None else COMPUTE, rack.name, unit)

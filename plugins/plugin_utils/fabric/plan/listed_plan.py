@@ -11,7 +11,7 @@ from typing import TypeVar
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
 
 from ...cluster import Cluster, Fabric, SwitchTraits
-from ...cluster.fabric_views import BY_UNIT
+from ...cluster.schema.fabric_section import BY_UNIT
 from ...cluster.schema.fields import Path, allowed
 from ...cluster.schema.late_mistakes import MistakeCollector
 from ..core.fabric_model import Hca, Link, Plan, Switch
