@@ -26,7 +26,7 @@ def discover(cluster_file: Path, directory: Path) -> list[Path]:
 
     directory.mkdir(parents=True, exist_ok=True)
     try:
-        plan = simulated_fabric.simulated_plan(planned(load(str(cluster_file))).plan)
+        plan = simulated_fabric.simulated_plan(planned(load(str(cluster_file)).view()).plan)
         found = []
         for plane in plan.planes:
             start = next(hca.name for hca in plan.hcas.values() if hca.plane == plane)

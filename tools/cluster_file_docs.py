@@ -19,6 +19,8 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.schema.fi
 
 SCHEMA = ROOT / "docs" / "schema" / "cluster-file.schema.json"
 PAGE = ROOT / "docs" / "reference" / "cluster-file.md"
+# A fabric of several.
+NAMED = "fabrics.<name>."
 BEGIN, END = "<!-- keys: begin, written by tools/cluster_file_docs.py -->\n", "<!-- keys: end -->\n"
 
 
@@ -31,7 +33,12 @@ def schema() -> str:
 def table() -> str:
     """Return the table of all keys."""
     lines = ["| key | type | default | meaning |\n", "|---|---|---|---|\n"]
-    for key, type_, default, meaning in rows(CLUSTER_FILE):
+    found = rows(CLUSTER_FILE)
+    known = {row[0] for row in found}
+    for key, type_, default, meaning in found:
+        # The section `fabric` has them.
+        if key.startswith(NAMED) and f"fabric.{key.removeprefix(NAMED)}" in known:
+            continue
         lines.append(f"| `{key}` | {type_} | {default} | {meaning} |\n".replace("|  |", "| |"))
     return "".join(lines)
 

@@ -22,6 +22,7 @@ _CHOICES: dict[str, dict[str, Any]] = {
 }
 _OPTIONS: dict[str, dict[str, Any]] = {
     "cluster_file": {"type": "path", "required": True},
+    "fabric": {"type": "str"},
     "opensm": {"type": "dict", "options": _CHOICES},
     "recorded": {"type": "bool", "default": True},
     "slurm_version": {"type": "str"},
@@ -40,13 +41,16 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         _unused, arguments = self.validate_argument_spec(_OPTIONS)
         try:
             cluster = load(arguments["cluster_file"])
-            if arguments["opensm"] is None or not arguments["recorded"]:
-                request = requested_proofs.of_plan(cluster, arguments["slurm_version"], arguments["opensm"])
+            of_all = arguments["opensm"] is not None and arguments["recorded"]
+            if arguments["fabric"] or not of_all:
+                cluster = cluster.view(arguments["fabric"] or "")
+            if of_all:
+                requests = requested_proofs.of_managers(cluster, arguments["opensm"])
             else:
-                request = requested_proofs.of_managers(cluster, arguments["opensm"])
-        except (ClusterFileError, ValueError) as error:
-            raise AnsibleActionFail(str(error)) from None
-        report = requested_proofs.run(request, arguments["timeout"] or request.seconds)
+                requests = [requested_proofs.of_plan(cluster, arguments["slurm_version"], arguments["opensm"])]
+        except (ClusterFileError, KeyError, ValueError) as error:
+            raise AnsibleActionFail(str(error.args[0])) from None
+        report = requested_proofs.run_all(requests, arguments["timeout"])
         result.update(changed=False, findings=to_json(report.findings), planes=report.planes)
         if report.findings:
             head = f"{counted(len(report.findings), 'finding')}:"

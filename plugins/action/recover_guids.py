@@ -30,28 +30,35 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if "bedplate_cluster_file" not in variables:
             return result
         cluster = cluster_of(variables["bedplate_cluster_file"], "recover_guids")
-        host, path = str(variables["inventory_hostname"]), guid_record.path_of(cluster.path)
-        if not guid_changes.is_recorded(cluster, host):
+        host = str(variables["inventory_hostname"])
+        fabrics = guid_changes.recorded_fabrics(cluster, host)
+        if not fabrics:
             return result
         read = self._execute_module(module_name="bedplate.cluster.hca_facts", module_args={}, task_vars=variables)
         if read.get("failed") or read.get("unreachable"):
             return dict(read)
         try:
-            record = guid_record.read(path)
-            found = guid_changes.changes(cluster, host, record, read["hcas"])
+            found = guid_changes.all_changes(fabrics, host, read["hcas"])
             if not found:
                 return result
-            result["changes"] = [one.text for one in found]
-            if both := guid_changes.taken(record, found):
+            result["changes"] = [one.text for listed in found.values() for one in listed]
+            both = [
+                text
+                for listed in found.values()
+                for path in fabrics
+                for text in guid_changes.taken(guid_record.read(path), listed)
+            ]
+            if both:
                 return {
                     **result,
                     "failed": True,
                     "msg": "\n".join([*both, "The adapter is that of another node, or the record is wrong"]),
                 }
             if self._templar.template(variables.get(_ACCEPT, "")) != "accept":
-                return {**result, "failed": True, "msg": guid_changes.proposal(path, found)}
-            if not self._task.check_mode:
-                guid_changes.accept(path, found)
+                texts = [guid_changes.proposal(path, listed) for path, listed in found.items()]
+                return {**result, "failed": True, "msg": "\n".join(texts)}
+            for path, listed in found.items() if not self._task.check_mode else ():
+                guid_changes.accept(path, listed)
         except (guid_record.RecordError, OSError) as error:
             raise AnsibleActionFail(f"{error}") from None
         return {

@@ -48,7 +48,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.role_inter
     unknown_variables,
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import SecretError
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import variable_values
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import chosen_fabrics, variable_values
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan import buildable
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts import reboot_order, snapshot_sources
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.filter_input import cluster_of
@@ -237,7 +237,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
 
     def _of_cluster(self, cluster: Cluster, variables: Mapping[str, Any]) -> list[str]:
         """Return mistakes of the fabric and of certificates."""
-        found = variable_values.mistakes(self._given(variables), cluster.path)
+        given = self._given(variables)
+        found = variable_values.mistakes(given, cluster.path)
+        found += chosen_fabrics.mistakes(cluster, given.get(variable_values.NAME))
         found += version_mistakes(cluster)
         found += buildable.fabric_mistakes(cluster, boolean(self._task.args.get("fabric", False)))
         # The playbooks that make and promote a snapshot run without one.

@@ -70,6 +70,11 @@ options:
   fabric:
     description: The fabric; with it Slurm gets a tree topology.
     type: dict
+  fabrics:
+    description: >-
+      Several fabrics by name, instead of `fabric`; each has the keys of `fabric`, and `subnet_managers`. Slurm has the topology of the
+      first. A section without keys is a fabric without a plan.
+    type: dict
   package_access:
     description: "How apt and dnf of all machines reach their repositories: proxy, certificates, passwords."
     type: dict

@@ -22,6 +22,9 @@ options:
     description: Path of the cluster file.
     type: path
     required: true
+  fabric:
+    description: The fabric, by default the first; of files with O(recorded=true) all with subnet managers.
+    type: str
   opensm:
     description:
       - Prove the masters' files as the role P(bedplate.cluster.opensm#role) deploys them with these variables. GUIDs must be on record,

@@ -16,6 +16,7 @@ from .cluster_model import (
     GpuStack,
     Host,
     HostNic,
+    NamedFabric,
     Network,
     Nic,
     Node,
@@ -36,8 +37,9 @@ from .schema.fields import Mistake, Mistakes, walk
 from .schema.reader import ClusterFileError, read
 
 __all__ = [
-    "Cluster", "ClusterFileError", "Fabric", "GpuStack", "Gpus", "Host", "HostNic", "Mistake", "Network", "Nic", "Node", "Numa",
-    "PackageAccess", "Partition", "Profile", "Rack", "Services", "Slurm", "SnapshotOrigin", "Snapshots", "SwitchTraits", "Tenant",
+    "Cluster", "ClusterFileError", "Fabric", "GpuStack", "Gpus", "Host", "HostNic", "Mistake", "NamedFabric", "Network",
+    "Nic", "Node", "Numa", "PackageAccess", "Partition", "Profile", "Rack", "Services", "Slurm", "SnapshotOrigin",
+    "Snapshots", "SwitchTraits", "Tenant",
     "load",
 ]  # fmt: skip
 

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from .addresses import networks_of
 from .cluster_model import Cluster, names_slurmdbd
-from .fabric_checks import fabric_of
+from .fabric_checks import fabrics_of
 from .gpu_stack_checks import with_gpu_stacks, with_settings
 from .mig_split import with_mig
 from .name_clashes import check_names
@@ -16,8 +17,9 @@ from .package_access import package_access_of
 from .profiles import profiles_of
 from .rack_layout import Floor
 from .rails import with_rails
+from .schema.fabric_keys import StatedFabric, stated_fabrics
 from .schema.fields import Mistakes
-from .services import partitions_of, services_of
+from .services import Selecting, partitions_of, services_of
 from .slurm_checks import check_options, slurm_of
 from .slurm_packaging import with_packaging
 from .snapshot_checks import snapshots_of
@@ -28,10 +30,11 @@ _CONSTRUCTED = ("groups", "keyed_groups", "compose")
 def build(path: str, data: dict[str, Any], mistakes: Mistakes) -> Cluster:
     """Return the cluster; with any mistake, it is only good for finding more of them."""
     networks = networks_of(data["networks"], mistakes)
-    rails = data["fabric"]["rails"] if data["fabric"] else None
+    sections = stated_fabrics(data, mistakes)
+    rails = {name: section["rails"] if section else None for name, (_stated, section) in sections.items()}
     profiles = with_gpu_stacks(profiles_of(data["profiles"], rails, mistakes), data, path, mistakes)
     profiles = with_settings(with_mig(profiles, data, mistakes), data, mistakes)
-    floor = Floor(networks, profiles, mistakes)
+    floor = Floor(networks, profiles, mistakes, list(sections))
     floor.build(data["hosts"], data["racks"])
     networks = with_rails(networks, data["networks"], profiles, floor.nodes, mistakes)
     services = services_of(data["services"], floor, mistakes)
@@ -41,6 +44,9 @@ def build(path: str, data: dict[str, Any], mistakes: Mistakes) -> Cluster:
     slurm = with_packaging(slurm, data["slurm"], services, profiles, path, mistakes)
     check_options(slurm, data["partitions"], profiles, bool(services.database), mistakes)
     partitions = partitions_of(data["partitions"], floor, profiles, mistakes)
+    fabrics = fabrics_of(sections, floor, Selecting(floor, profiles, mistakes, partitions), services, mistakes)
+    managers = dict.fromkeys(name for one in fabrics.values() for name in one.subnet_managers)
+    first = next(iter(fabrics.values()), None)
     cluster = Cluster(
         path=path,
         site=data["site"] or "",
@@ -51,13 +57,15 @@ def build(path: str, data: dict[str, Any], mistakes: Mistakes) -> Cluster:
         racks=floor.racks,
         nodes=floor.nodes,
         hosts=floor.hosts,
-        services=services,
+        services=replace(services, subnet_managers=tuple(managers)) if fabrics else services,
         partitions=partitions,
         slurm=slurm,
-        fabric=fabric_of(data["fabric"], floor, profiles, partitions, mistakes),
+        fabric=first.fabric if first else None,
         package_access=package_access_of(data["package_access"], profiles, path, mistakes),
         snapshots=snapshots_of(data["snapshots"], floor, path, mistakes),
         constructed=any(data[key] for key in _CONSTRUCTED),
+        fabrics=fabrics,
+        stated=first.stated if first else StatedFabric(),
     )
     check_names(cluster, mistakes)
     check_needed(cluster, mistakes)

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +15,9 @@ from ..gpu_lock.lock_document import GpuLock
 from ..gpu_rows.site_rows import NO_ROWS, SiteRows
 from ..slurm.tables.packagings import Packaging, packaging
 from ..snapshots.snapshot_lock import ChosenSnapshot, SnapshotLock
+from .schema.fabric_keys import USUAL, StatedFabric
+from .schema.fabric_section import BY_UNIT
+from .schema.fields import Path
 
 # The release of Slurm from which on topology/block is as it is written here.
 BLOCKS = "24.05"
@@ -76,6 +79,13 @@ class Nic:
     # Of its link, as the file writes them, such as NDR200 and 2x; "": the leaf's speed, and 4x.
     speed: str = ""
     width: str = ""
+    # The fabric that it is cabled to; "": the first. In another one its `rail` is known to the view of that fabric alone.
+    fabric: str = ""
+    own_rail: int | None = None
+
+    def in_fabric(self, stated: StatedFabric) -> Nic:
+        """Return the NIC with its rail in its fabric."""
+        return self if stated.first else replace(self, rail=self.own_rail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +102,8 @@ class HostNic:
     # Of its link, as the file writes them, such as NDR200 and 2x; "": the leaf's speed, and 4x.
     speed: str = ""
     width: str = ""
+    # The fabric that it is cabled to; "": the first.
+    fabric: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +230,11 @@ class Profile:
     # Where the kernel command line comes from: loader, network or none.
     boot: str = "loader"
 
+    def in_fabric(self, stated: StatedFabric) -> Profile:
+        """Return the profile with the NICs of a fabric."""
+        nics = tuple(nic.in_fabric(stated) for nic in self.nics if nic.fabric == stated.part)
+        return self if nics == self.nics else replace(self, nics=nics)
+
     @property
     def cpus(self) -> int:
         """Return the number of logical CPUs."""
@@ -263,11 +280,19 @@ class Rack:
     nvlink_domain: int | None = None
     # Racks with one name here are one NVLink domain; None where a domain does not leave the rack.
     nvlink_domain_name: str | None = None
+    # Of fabrics after the first, for which the file states one: fabric and leaf.
+    leaves: tuple[tuple[str, str], ...] = ()
 
     @property
     def domain(self) -> str:
         """Return the name of its NVLink domain, or the start of the names of its domains: by default the rack's."""
         return self.nvlink_domain_name or self.name
+
+    def in_fabric(self, stated: StatedFabric) -> Rack:
+        """Return the rack with its leaf in a fabric."""
+        return (
+            self if stated.first else replace(self, leaf=dict(self.leaves).get(stated.name) or stated.leaf(self.leaf))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +323,11 @@ class Host:
     bmc_address: str | None
     rack: str | None
     nics: tuple[HostNic, ...] = ()
+
+    def in_fabric(self, stated: StatedFabric) -> Host:
+        """Return the host with its NICs in a fabric."""
+        nics = tuple(nic for nic in self.nics if nic.fabric == stated.part)
+        return self if nics == self.nics else replace(self, nics=nics)
 
 
 def names_slurmdbd(options: Mapping[Any, Any]) -> bool:
@@ -411,6 +441,15 @@ class Fabric:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedFabric:
+    """A fabric of the file: its name and keys, its section (None: not stated, so it has no plan), and the hosts of its OpenSM in order."""
+
+    stated: StatedFabric
+    fabric: Fabric | None
+    subnet_managers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class PackageLogin:
     """A server of packages that needs a user and a password; `secret` is the name of the password."""
 
@@ -450,6 +489,7 @@ class Cluster:
     services: Services
     partitions: dict[str, Partition]
     slurm: Slurm
+    # Of a view its fabric, else the first of `fabrics`; None where its section is not stated.
     fabric: Fabric | None
     package_access: PackageAccess | None = None
     snapshots: Snapshots | None = None
@@ -457,6 +497,83 @@ class Cluster:
     constructed: bool = False
     # Path, inode, time and size of the file that was read, of its locks and of its rows; two clusters with one stamp are alike.
     stamp: tuple[str | int, ...] | None = None
+    # All fabrics by name, in the order of the file; a view has its own alone.
+    fabrics: dict[str, NamedFabric] = field(default_factory=dict)
+    # Of `fabric`.
+    stated: StatedFabric = field(default_factory=StatedFabric)
+    # Of a view of several fabrics, the cluster with all of them.
+    whole: Cluster | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def views(self) -> dict[str, Cluster]:
+        """Return fabric -> the cluster with this fabric alone; one fabric, or none, is the cluster itself.
+
+        Plans and checks of a fabric work on its view: there, `fabric`, NICs, leaves of racks and subnet managers are those of the fabric.
+        """
+        if len(self.fabrics) < 2:
+            return {next(iter(self.fabrics), USUAL): self}
+        return {name: self._view(one) for name, one in self.fabrics.items()}
+
+    def _view(self, named: NamedFabric) -> Cluster:
+        stated = named.stated
+        profiles = {name: profile.in_fabric(stated) for name, profile in self.profiles.items()}
+        racks = {name: rack.in_fabric(stated) for name, rack in self.racks.items()}
+        return replace(
+            self,
+            profiles=profiles,
+            racks=racks,
+            nodes=[replace(one, rack=racks[one.rack.name], profile=profiles[one.profile.name]) for one in self.nodes],
+            hosts={name: host.in_fabric(stated) for name, host in self.hosts.items()},
+            services=replace(self.services, subnet_managers=named.subnet_managers),
+            fabric=named.fabric,
+            fabrics={stated.name: named},
+            stated=stated,
+            whole=self,
+            stamp=(*self.stamp, stated.name) if self.stamp else None,
+        )
+
+    def view(self, name: str = "") -> Cluster:
+        """Return the view of a fabric, by default of the first; KeyError names the nearest one."""
+        views = self.views
+        if name and name not in views:
+            said = did_you_mean(name, list(views)) or f" Allowed: {', '.join(views)}."
+            raise KeyError(f"{name!r} is not a fabric of {self.path}.{said}")
+        return views[name] if name else next(iter(views.values()))
+
+    @cached_property
+    def elsewhere(self) -> dict[str, str]:
+        """Return name in lower case -> fabric, of adapters (`host device`) and switches of other fabrics, as far as the file names them."""
+        views = self.whole.views if self.whole else {}
+        others = {name: view for name, view in views.items() if name != self.stated.name}
+        return {one.lower(): name for name, view in others.items() for one in view.names_in_fabric}
+
+    @property
+    def names_in_fabric(self) -> Iterator[str]:
+        """Yield the names of adapters and switches of a view's fabric that the file has; a list of cables may have more."""
+        for node in self.nodes:
+            for nic in node.profile.nics:
+                yield from {f"{node.name} {nic.name}", f"{node.name} {nic.fabric_name or nic.name}"}
+        for host in self.hosts.values():
+            for one in host.nics:
+                yield from {f"{host.name} {one.name}", f"{host.name} {one.fabric_name or one.name}"}
+        if fabric := self.fabric:
+            yield from (*fabric.spines, *fabric.cores, *fabric.leaves, *(switch.name for switch in fabric.switches))
+            rails = {nic.rail for profile in self.profiles.values() for nic in profile.nics if nic.rail is not None}
+            ends = [f"-r{rail}" for rail in sorted(rails)] if fabric.kind in BY_UNIT else [""]
+            for leaf in dict.fromkeys(node.rack.leaf for node in self.nodes if node.profile.nics):
+                yield from (f"{leaf}{end}" for end in ends)
+
+    def nic_path(self, owner: tuple[str, str], number: int) -> Path:
+        """Return the keys of a view's NIC in the file; `owner`: `hosts` or `profiles`, and a name."""
+        kind, name = owner
+        mine, listed = (getattr(one, kind)[name].nics for one in (self, self.whole or self))
+        names = [nic.name for nic in listed]
+        return (*owner, "nics", names.index(mine[number].name))
+
+    @property
+    def fabric_title(self) -> str:
+        """Return the name of the fabric in findings and summaries: the cluster's, of a further fabric with its own."""
+        return self.name if self.stated.first else f"{self.name} {self.stated.name}"
 
     @cached_property
     def machines(self) -> dict[str, Node | Host]:

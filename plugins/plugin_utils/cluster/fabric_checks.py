@@ -8,48 +8,75 @@ from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
 
-from .cluster_model import Fabric, Partition, Profile, SwitchTraits, Tenant
+from .cluster_model import Fabric, NamedFabric, Profile, Services, SwitchTraits, Tenant
 from .nvlink_domains import check_names
 from .rack_layout import Floor, hostlist, more
 from .schema.cluster_file import SWITCH
+from .schema.fabric_keys import StatedFabric, mistakes_of
+from .schema.fabric_section import BY_UNIT
 from .schema.fields import Mistakes, Path, allowed
-from .services import Selecting, once
+from .services import Selecting, hosts_of, once
 
-# Kinds in which NICs without a rail are not of the fabric: there, a leaf is a rail's.
-BY_UNIT = ("rail-optimised", "rail-only")
 _PLAIN = ("kind", "technology", "speed", "switch_ports", "cage_ports", "uplinks", "global_links", "oversubscription")
 # Speeds of Quantum switches, each of which has an aggregation node.
 _QUANTUM = ("HDR", "NDR", "XDR")
 _TIERS = ("spines", "cores", "leaves")
 # Keys that count cables, which a list of cables states one by one.
 _COUNTS = ("uplinks", "global_links")
-# Values of a single switch that only a list of cables has; of a planned shape all switches are alike.
-_OF_LIST = ("ports", "cage_ports", "group")
+# Keys of Slurm's topology, which is that of the first fabric.
+_OF_SLURM = ("top",)
+
+
+def fabrics_of(
+    sections: Mapping[str, tuple[StatedFabric, Mapping[str, Any] | None]],
+    floor: Floor,
+    selecting: Selecting,
+    services: Services,
+    mistakes: Mistakes,
+) -> dict[str, NamedFabric]:
+    """Return the fabrics by name, in the order of the file; `sections` has them as `stated_fabrics` returns them."""
+    first = next(iter(sections.values()), (StatedFabric(), None))
+    _check_domains(floor, first[0], first[1]["kind"] if first[1] else None, mistakes)
+    found = {}
+    for name, (stated, data) in sections.items():
+        own = mistakes_of(mistakes, stated)
+        managers = _managers(stated, data, floor, services, own)
+        found[name] = NamedFabric(stated, fabric_of(stated, data, floor, selecting, own) if data else None, managers)
+    return found
+
+
+def _managers(
+    stated: StatedFabric, data: Mapping[str, Any] | None, floor: Floor, services: Services, mistakes: Mistakes
+) -> tuple[str, ...]:
+    """Return the subnet managers of a fabric: its own, else `services.subnet_managers`, which manage the first one."""
+    if stated.managers[0] == "services":
+        return services.subnet_managers
+    if stated.first and services.subnet_managers:
+        text = "`services` has `subnet_managers`, too, which manage the first fabric. Keep one of the two."
+        mistakes.add(("fabric", "subnet_managers"), text)
+    listed = data["subnet_managers"] if data else ()
+    return hosts_of(listed, ("fabric", "subnet_managers"), floor, mistakes)
 
 
 def fabric_of(
-    data: Mapping[str, Any] | None,
-    floor: Floor,
-    profiles: Mapping[str, Profile],
-    partitions: Mapping[str, Partition],
-    mistakes: Mistakes,
-) -> Fabric | None:
-    """Return the fabric; an absent section arrives as its defaults, so it exists once one of its keys is set."""
-    if not data or not any(path[:1] == ("fabric",) and len(path) == 2 for path in mistakes.lines):
-        data = None
-    _check_domains(profiles, floor, data["kind"] if data else None, mistakes)
-    if data is None:
-        return None
+    stated: StatedFabric, data: Mapping[str, Any], floor: Floor, selecting: Selecting, mistakes: Mistakes
+) -> Fabric:
+    """Return a fabric; `mistakes` has its keys as `fabric.KEY`."""
+    if not stated.first:
+        for key in _OF_SLURM:
+            if ("fabric", key) in mistakes.lines:
+                mistakes.add(("fabric", key), "Slurm has the topology of the first fabric. Remove it.")
     switches = {tier: _switches(data[tier], tier, mistakes) for tier in _TIERS}
     for name in switches["cores"]:
         if name in switches["spines"]:
             mistakes.add(("fabric", "cores"), f"{name} is a spine already. A switch has one name and one tier.")
     top = data["top"] or "spine"
-    for rack in floor.racks.values():
+    racks = [rack.in_fabric(stated) for rack in floor.racks.values()]
+    for rack in racks if stated.first else ():
         if rack.leaf == top:
             mistakes.add(("fabric", "top"), f"{top!r} is the leaf of rack {rack.name} already. A switch has one name.")
             break
-    _check_leaves(switches, floor, mistakes)
+    _check_leaves(switches, {rack.leaf: rack.name for rack in racks}, mistakes)
     return Fabric(
         tuple(switches["spines"]),
         top,
@@ -60,7 +87,7 @@ def fabric_of(
         leaves=tuple(switches["leaves"]),
         missing=_ports(data["missing"], "missing", mistakes),
         spare=_ports(data["spare"], "spare", mistakes),
-        partitions=_tenants(data, Selecting(floor, profiles, mistakes, partitions), mistakes),
+        partitions=_tenants(data, _Members(selecting, stated, data["kind"], mistakes), mistakes),
         switch_racks=_switch_racks(data["switch_racks"], floor, mistakes),
         cables=data["cables"],
         switches=_switches_of_list(data, mistakes),
@@ -84,8 +111,9 @@ def in_fabric(profile: Profile, kind: str) -> bool:
     return any(nic.rail is not None or kind not in BY_UNIT for nic in profile.nics)
 
 
-def _check_domains(profiles: Mapping[str, Profile], floor: Floor, kind: str | None, mistakes: Mistakes) -> None:
-    """Note NVLink domains that Slurm would not get: they are a part of the plan of the fabric."""
+def _check_domains(floor: Floor, first: StatedFabric, kind: str | None, mistakes: Mistakes) -> None:
+    """Note NVLink domains that Slurm would not get: they are a part of the plan of the first fabric, whose kind is `kind`."""
+    profiles = {name: profile.in_fabric(first) for name, profile in floor.profiles.items()}
     stated: dict[Path, list[Profile]] = {
         ("profiles", profile.name, "nvlink_domain"): [profile] for profile in profiles.values() if profile.nvlink_domain
     }
@@ -93,7 +121,7 @@ def _check_domains(profiles: Mapping[str, Profile], floor: Floor, kind: str | No
     for node in floor.nodes if kind else ():
         if node.nvlink_domain and not node.profile.nvlink_domain:
             path = (*floor.owner[node.name][:2], "nvlink_domain")
-            stated.setdefault(path, []).append(node.profile)
+            stated.setdefault(path, []).append(profiles.get(node.profile.name, node.profile))
     check_names(floor, mistakes)
     for path, members in stated.items():
         if kind is None:
@@ -114,8 +142,8 @@ def _switches(listed: list[str], tier: str, mistakes: Mistakes) -> dict[str, Non
     return names
 
 
-def _check_leaves(switches: Mapping[str, Mapping[str, None]], floor: Floor, mistakes: Mistakes) -> None:
-    others = {rack.leaf: f"the leaf of rack {rack.name}" for rack in floor.racks.values()} if switches["leaves"] else {}
+def _check_leaves(switches: Mapping[str, Mapping[str, None]], of_racks: Mapping[str, str], mistakes: Mistakes) -> None:
+    others = {leaf: f"the leaf of rack {rack}" for leaf, rack in of_racks.items()} if switches["leaves"] else {}
     for tier in ("spines", "cores"):
         others |= dict.fromkeys(switches[tier], f"one of fabric.{tier}")
     for name in switches["leaves"]:
@@ -158,10 +186,9 @@ def _switches_of_list(data: Mapping[str, Any], mistakes: Mistakes) -> tuple[Swit
         path: Path = ("fabric", "switches", key)
         switches = hostlist(key, path, mistakes, SWITCH)
         once(switches, named, path, mistakes)
-        for one in _OF_LIST if not data["cables"] else ():
-            if traits[one]:
-                text = "is for a fabric that a list of cables states. State fabric.cables, or remove it."
-                mistakes.add((*path, one), text)
+        if traits["group"] and not data["cables"]:
+            text = "a planned switch has the group of its rack's `pod`. Remove it, or state fabric.cables."
+            mistakes.add((*path, "group"), text)
         given = (traits["ports"], traits["cage_ports"], traits["group"] or "", traits["speed"] or "")
         found += [SwitchTraits(key, name, *given) for name in switches]
     return tuple(found)
@@ -177,7 +204,7 @@ def _ports(listed: list[str], key: str, mistakes: Mistakes) -> tuple[tuple[int, 
     return tuple(found)
 
 
-def _tenants(data: Mapping[str, Any], selecting: Selecting, mistakes: Mistakes) -> tuple[Tenant, ...]:
+def _tenants(data: Mapping[str, Any], choosing: _Members, mistakes: Mistakes) -> tuple[Tenant, ...]:
     """Return InfiniBand's partitions; every mistake is noted."""
     stated = data["partitions"]
     if stated and data["technology"] == "ethernet":
@@ -195,7 +222,7 @@ def _tenants(data: Mapping[str, Any], selecting: Selecting, mistakes: Mistakes) 
         if pkey and (other := pkeys.setdefault(pkey, name)) != name:
             text = f"0x{pkey:04x} is the P_Key of {other} already, so both would be one partition. Take another."
             mistakes.add((*path, "pkey"), text)
-        members = _Members(selecting, data["kind"], mistakes).of(tenant, (*path, "members"))
+        members = choosing.of(tenant, (*path, "members"))
         found.append(Tenant(name, pkey or 0, members, bool(tenant["ipoib"])))
     return tuple(found)
 
@@ -203,11 +230,12 @@ def _tenants(data: Mapping[str, Any], selecting: Selecting, mistakes: Mistakes) 
 class _Members:
     """The members of a partition: only what has adapters in the fabric."""
 
-    def __init__(self, selecting: Selecting, kind: str | None, mistakes: Mistakes) -> None:
-        self.selecting, self.mistakes = selecting, mistakes
+    def __init__(self, selecting: Selecting, stated: StatedFabric, kind: str | None, mistakes: Mistakes) -> None:
+        self.selecting, self.mistakes = selecting.noting(mistakes), mistakes
         floor = selecting.floor
-        self.there = {node.name for node in floor.nodes if in_fabric(node.profile, kind or "")}
-        self.there |= {name for name, host in floor.hosts.items() if host.nics}
+        has = {name: in_fabric(one.in_fabric(stated), kind or "") for name, one in floor.profiles.items()}
+        self.there = {node.name for node in floor.nodes if has.get(node.profile.name)}
+        self.there |= {name for name, host in floor.hosts.items() if host.in_fabric(stated).nics}
 
     def of(self, tenant: Mapping[str, Any], path: Path) -> dict[str, str]:
         """Return names and what each is: full, limited or both."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import HostlistError, expand
@@ -22,8 +22,8 @@ _THREADS = (1, 2, 4, 8, 16)
 _MOST_CPUS = 65_000
 
 
-def profiles_of(data: Mapping[str, Any], rails: int | None, mistakes: Mistakes) -> dict[str, Profile]:
-    """Return profiles by name; `rails` is how many the fabric has, if it says."""
+def profiles_of(data: Mapping[str, Any], rails: Mapping[str, int | None], mistakes: Mistakes) -> dict[str, Profile]:
+    """Return profiles by name; `rails` is fabric -> how many it has, if it says, in the order of the file."""
     return {name: _profile(name, profile, rails, mistakes) for name, profile in data.items()}
 
 
@@ -40,17 +40,13 @@ def numbers(text: str | None, path: Path, mistakes: Mistakes) -> tuple[int, ...]
         return ()
 
 
-def _profile(name: str, data: Mapping[str, Any], rails: int | None, mistakes: Mistakes) -> Profile:
+def _profile(name: str, data: Mapping[str, Any], rails: Mapping[str, int | None], mistakes: Mistakes) -> Profile:
     path: Path = ("profiles", name)
     stated = data["sockets"] and data["cores_per_socket"]
     cores = data["sockets"] * data["cores_per_socket"] if stated else None
     nics = tuple(
-        Nic(
-            nic["name"],
-            nic["rail"],
-            *(nic[key] or "" for key in ("pci", "network", "fabric_name", "speed", "width")),
-        )
-        for nic in data["nics"]
+        _nic(nic, fabric_of_nic(nic, (*path, "nics", number), list(rails), mistakes))
+        for number, nic in enumerate(data["nics"])
         if nic and nic["name"]
     )
     _check_nics(path, nics, rails, mistakes)
@@ -78,6 +74,23 @@ def _profile(name: str, data: Mapping[str, Any], rails: int | None, mistakes: Mi
     _check_memory(profile, path, mistakes)
     _check_system_cores(profile, bool(stated), path, mistakes)
     return profile
+
+
+def fabric_of_nic(nic: Mapping[str, Any], path: Path, fabrics: Sequence[str], mistakes: Mistakes) -> str:
+    """Return the fabric of a NIC, "" for the first; an unknown one is noted."""
+    name = nic["fabric"]
+    if not name or name in fabrics[:1]:
+        return ""
+    # A section that could not be read is a mistake of its own.
+    if name not in fabrics and ("fabrics", name) not in mistakes.lines:
+        mistakes.unknown((*path, "fabric"), "fabric", name, fabrics)
+    return str(name)
+
+
+def _nic(nic: Mapping[str, Any], fabric: str) -> Nic:
+    texts: dict[str, Any] = {key: nic[key] or "" for key in ("pci", "network", "fabric_name", "speed", "width")}
+    rails = {"rail": None, "own_rail": nic["rail"]} if fabric else {"rail": nic["rail"]}
+    return Nic(nic["name"], fabric=fabric, **rails, **texts)
 
 
 def _check_processors(profile: Profile, path: Path, mistakes: Mistakes) -> None:
@@ -230,7 +243,7 @@ def _check_cores(ids: tuple[int, ...], cores: int | None, path: Path, mistakes: 
         mistakes.add(path, f"there is no core {beyond[0]}: {allowed}")
 
 
-def _check_nics(path: Path, nics: tuple[Nic, ...], rails: int | None, mistakes: Mistakes) -> None:
+def _check_nics(path: Path, nics: tuple[Nic, ...], rails: Mapping[str, int | None], mistakes: Mistakes) -> None:
     path = (*path, "nics")
     names = [nic.name for nic in nics]
     for name in dict.fromkeys(name for name in names if names.count(name) > 1):
@@ -248,9 +261,14 @@ def _check_nics(path: Path, nics: tuple[Nic, ...], rails: int | None, mistakes: 
     used = [nic.network for nic in nics if nic.network]
     for network in dict.fromkeys(network for network in used if used.count(network) > 1):
         mistakes.add(path, f"two NICs have their addresses in the network {network!r}. Give each its own network.")
-    found = sorted(nic.rail for nic in nics if nic.rail is not None)
-    wanted = len(found) if rails is None else rails
-    if found and found != list(range(wanted)):
-        have = ", ".join(map(str, found))
-        what = "do not match the fabric" if rails is not None else "are not one NIC each, counted from 0"
-        mistakes.add(path, f"the rails {have} {what}. Allowed: one NIC for each of the rails 0 to {wanted - 1}.")
+    first = next(iter(rails), "")
+    for fabric in dict.fromkeys(nic.fabric for nic in nics):
+        own = [nic.own_rail if fabric else nic.rail for nic in nics if nic.fabric == fabric]
+        found, stated = sorted(rail for rail in own if rail is not None), rails.get(fabric or first)
+        wanted = len(found) if stated is None else stated
+        if found and found != list(range(wanted)):
+            have, of = ", ".join(map(str, found)), f" of fabric {fabric}" if fabric else ""
+            what = "do not match the fabric" if stated is not None else "are not one NIC each, counted from 0"
+            mistakes.add(
+                path, f"the rails {have}{of} {what}. Allowed: one NIC for each of the rails 0 to {wanted - 1}."
+            )

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import HostlistError, expand
@@ -12,11 +12,12 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.text impor
 
 from .addresses import Book
 from .cluster_model import Host, HostNic, Network, Node, Profile, Rack
+from .profiles import fabric_of_nic
 from .schema.cluster_file import NODE, RACK, SWITCH
 from .schema.fields import Field, Mistakes, Path, allowed, dotted
 
 # What a rack says of its nodes; without any, it is there for the hosts that stand in it.
-_OF_NODES = ("profile", "leaf", "nvlink_domain", "nvlink_domain_name", "address", "bmc_address", "exceptions")
+_OF_NODES = ("profile", "leaf", "leaves", "nvlink_domain", "nvlink_domain_name", "address", "bmc_address", "exceptions")
 _Exceptions = Mapping[str, Mapping[str, Any]]
 
 
@@ -48,8 +49,14 @@ def more(names: list[str]) -> str:
 class Floor:
     """Walks hosts and racks in file order, and hands out names and addresses."""
 
-    def __init__(self, networks: Mapping[str, Network], profiles: Mapping[str, Profile], mistakes: Mistakes) -> None:
-        self.profiles, self.mistakes = profiles, mistakes
+    def __init__(
+        self,
+        networks: Mapping[str, Network],
+        profiles: Mapping[str, Profile],
+        mistakes: Mistakes,
+        fabrics: Sequence[str] = (),
+    ) -> None:
+        self.profiles, self.mistakes, self.fabrics = profiles, mistakes, fabrics
         self.management, self.bmc = (
             Book(networks[name], mistakes) if name in networks else None for name in ("management", "bmc")
         )
@@ -96,8 +103,9 @@ class Floor:
             if nic["port"] and not nic["leaf"]:
                 self.mistakes.add((*where, "port"), "a port needs its 'leaf'. State both, or neither.")
             place = (nic["rail"], nic["purpose"] or "management", nic["leaf"], nic["port"])
-            texts = (nic[key] or "" for key in ("fabric_name", "speed", "width"))
-            found[nic["name"]] = HostNic(nic["name"], *place, *texts)
+            texts: dict[str, Any] = {key: nic[key] or "" for key in ("fabric_name", "speed", "width")}
+            fabric = fabric_of_nic(nic, where, self.fabrics, self.mistakes)
+            found[nic["name"]] = HostNic(nic["name"], *place, **texts, fabric=fabric)
         return tuple(found.values())
 
     def _told(self, where: str) -> bool:
@@ -148,6 +156,7 @@ class Floor:
                 path, f"'nodes' is missing: a rack without nodes has no {stated[0]!r}, only a row and a column."
             )
         leaves = self._shared(data["leaf"], names, (*path, "leaf"), SWITCH) or [f"leaf-{name}" for name in names]
+        others = self._leaves(data["leaves"], names, (*path, "leaves"))
         domains = self._shared(data["nvlink_domain_name"], names, (*path, "nvlink_domain_name"), RACK)
         racks = []
         for index, name in enumerate(names):
@@ -155,7 +164,8 @@ class Floor:
                 self.mistakes.add(path, f"rack {name} is described already. A rack has one entry.")
             column = None if data["column"] is None else data["column"] + index
             place = (data["row"], column, leaves[index], data["pod"])
-            racks.append(Rack(name, *place, data["nvlink_domain"], domains[index] if domains else None))
+            of_others = tuple((fabric, listed[index]) for fabric, listed in others.items())
+            racks.append(Rack(name, *place, data["nvlink_domain"], domains[index] if domains else None, of_others))
             self.racks[name] = racks[-1]
         for number, entry in enumerate(data["nodes"]):
             if entry:
@@ -170,11 +180,23 @@ class Floor:
                 hint = did_you_mean(names[0], list(known))
                 self.mistakes.add(where, f"{names[0]!r}{more(names)}: not a node of this rack.{hint}")
 
+    def _leaves(self, data: Mapping[str, str], racks: list[str], path: Path) -> dict[str, list[str]]:
+        """Return fabric -> the leaf of each rack of an entry, for fabrics after the first."""
+        found = {}
+        for fabric, text in data.items():
+            if fabric in self.fabrics[:1]:
+                self.mistakes.add((*path, fabric), f"{fabric} is the first fabric. Its leaf is `leaf` of the rack.")
+            elif fabric not in self.fabrics and ("fabrics", fabric) not in self.mistakes.lines:
+                self.mistakes.unknown((*path, fabric), "fabric", fabric, self.fabrics[1:])
+            else:
+                found[fabric] = self._shared(text, racks, (*path, fabric), SWITCH)
+        return found
+
     def _shared(self, text: str | None, racks: list[str], path: Path, rule: Field) -> list[str]:
         """Return the name for each rack of an entry: leaves or NVLink domains, over which the racks are split evenly; [] without any."""
         if text is None:
             return []
-        what = "leaves" if path[-1] == "leaf" else "NVLink domains"
+        what = "NVLink domains" if path[-1] == "nvlink_domain_name" else "leaves"
         names = hostlist(text, path, self.mistakes, rule) or [str(path[-1])]
         each, rest = divmod(len(racks), len(names))
         if rest or (racks and not each):

@@ -15,20 +15,26 @@ _SELECTORS = "Allowed: all, a hostlist, rack:NAME, profile:NAME, model:NAME."
 
 def services_of(data: Mapping[str, Any] | None, floor: Floor, mistakes: Mistakes) -> Services:
     """Return the hosts of each service."""
-    found: dict[str, tuple[str, ...]] = {}
-    for service in ("controllers", "database", "login", "rest", "subnet_managers"):
-        names: dict[str, None] = {}
-        for number, text in enumerate(data[service] if data else ()):
-            path: Path = ("services", service, number)
-            listed = hostlist(text, path, mistakes)
-            unknown = [name for name in listed if name not in floor.owner and ("hosts", name) not in mistakes.lines]
-            if unknown and not floor.incomplete:
-                mistakes.unknown(path, "host", unknown[0], floor.owner, len(unknown) - 1)
-            once(listed, names, path, mistakes)
-        found[service] = tuple(names)
+    found = {
+        service: hosts_of(data[service] if data else (), ("services", service), floor, mistakes)
+        for service in ("controllers", "database", "login", "rest", "subnet_managers")
+    }
     if len(found["database"]) > 1:
         mistakes.add(("services", "database"), f"names {len(found['database'])} hosts; allowed: one database.")
     return Services(**found)
+
+
+def hosts_of(texts: Iterable[str | None], key: Path, floor: Floor, mistakes: Mistakes) -> tuple[str, ...]:
+    """Return the hosts of a list of names and hostlists, in order; unknown and repeated ones are noted."""
+    names: dict[str, None] = {}
+    for number, text in enumerate(texts):
+        path: Path = (*key, number)
+        listed = hostlist(text, path, mistakes)
+        unknown = [name for name in listed if name not in floor.owner and ("hosts", name) not in mistakes.lines]
+        if unknown and not floor.incomplete:
+            mistakes.unknown(path, "host", unknown[0], floor.owner, len(unknown) - 1)
+        once(listed, names, path, mistakes)
+    return tuple(names)
 
 
 def once(listed: list[str], names: dict[str, None], path: Path, mistakes: Mistakes) -> None:
@@ -76,6 +82,10 @@ class Selecting:
     ) -> None:
         self.floor, self.profiles, self.mistakes, self.partitions = floor, profiles, mistakes, partitions
         self.all = tuple(node.name for node in floor.nodes)
+
+    def noting(self, mistakes: Mistakes) -> Selecting:
+        """Return the same with another place for mistakes."""
+        return Selecting(self.floor, self.profiles, mistakes, self.partitions)
 
     def in_order(self, chosen: list[tuple[str, ...]]) -> tuple[str, ...]:
         """Return each node once, in file order."""

@@ -14,6 +14,7 @@ VARIABLES = (
     "fabric_fail_on",
     "fabric_group_pattern",
     "fabric_host_pattern",
+    "fabric_name",
     "fabric_port_dialect",
     "fabric_port_step",
     "fabric_record",

@@ -101,4 +101,6 @@ _JUDGES: dict[str, Callable[[object], str]] = {
     "fabric_storage_pattern": _pattern,
     "fabric_group_pattern": _pattern,
 }
-NAMES = (*_JUDGES, DIRECTORY)
+# The value of this one is a fabric of the cluster file.
+NAME = "fabric_name"
+NAMES = (*_JUDGES, DIRECTORY, NAME)

@@ -20,6 +20,8 @@ def groups_of(cluster: Cluster) -> dict[str, list[str]]:
     """Return every group with the names of its hosts, in the order of the file."""
     # Asked for here, before Ansible forks: a fork that asks for it first pays for all nodes.
     racks = {name: [node.name for node in cluster.nodes_by_rack.get(name, ())] for name in cluster.racks}
+    # As are the views of several fabrics.
+    _views = cluster.views
     models: dict[str, list[str]] = {}
     for node in cluster.nodes:
         if node.profile.gpus:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..cluster import Cluster, Fabric, Node
-from ..cluster.fabric_checks import BY_UNIT
+from ..cluster.schema.fabric_section import BY_UNIT
 from ..fabric.core.fabric_model import INFINIBAND
 from ..fabric.core.link_rates import SPEEDS, TRADE_NAMES, USUAL_WIDTH, Rate, total_gbits
 from ..fabric.plan.cable_rows import read
@@ -28,7 +28,8 @@ def expected_rates(cluster: Cluster, node: Node) -> dict[str, Any]:
     rows = _rows(cluster, fabric)
     leaves = {one.name: one.speed for one in fabric.switches if one.speed}
     rates = {}
-    for nic in node.profile.nics:
+    # Rails of other fabrics are not compared.
+    for nic in (one for one in node.profile.nics if not one.fabric):
         width, speed = TRADE_NAMES.get(nic.speed, (nic.width, nic.speed))
         speed = speed or _leaf_speed(fabric, node, nic.rail, leaves)
         if row := rows.get(f"{node.name} {nic.name}"):

@@ -58,13 +58,20 @@ def decide(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> Decision 
         machine = replace(machine, profile=replace(machine.profile, nics=tuple(map(_nic, choices["rails"]))))
     if not machine.profile.nics or not choices["manage"]:
         return None
-    technology = choices.get("technology") or (cluster.fabric.technology if cluster.fabric else "infiniband")
+    technologies = _technologies(cluster, choices.get("technology") or "")
+    technology = technologies[""]
     stated = {rail["name"]: rail["address"] for rail in choices.get("rails") or () if rail.get("address")}
-    nics = nic_settings(cluster, machine, choices["mtu"] or (_ROCE_MTU if technology == "ethernet" else 0), stated)
+    # Another technology has another largest frame: a stated one is that of the first fabric's.
+    mtus = {
+        fabric: (choices["mtu"] if one == technology else 0) or (_ROCE_MTU if one == "ethernet" else 0)
+        for fabric, one in technologies.items()
+    }
+    nics = nic_settings(cluster, machine, mtus, stated)
     software = rdma_packages.packages(choices, machine.profile)
     packages = software.pop("expected")
     lossless = technology == "ethernet" and choices["lossless"]
-    modules = list(dict.fromkeys([*_MODULES[technology], *choices["modules"]]))
+    used = [technology, *(technologies[nic.fabric] for nic in machine.profile.nics)]
+    modules = list(dict.fromkeys([*(module for one in used for module in _MODULES[one]), *choices["modules"]]))
     settings = {
         "nics": [_plain(nic) for nic in nics],
         "management": machine.address,
@@ -100,6 +107,17 @@ def decide(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> Decision 
     return Decision(
         {"rdma": values}, {"rdma": expected}, _steps(host, settings) if any(nic.address for nic in nics) else {}
     )
+
+
+def _technologies(cluster: Cluster, first: str) -> dict[str, str]:
+    """Return fabric, "" for the first, -> what its switches speak; `first` replaces that of the first one."""
+    usual = cluster.fabric.technology if cluster.fabric else "infiniband"
+    others = {
+        one.stated.name: one.fabric.technology if one.fabric else "infiniband"
+        for one in cluster.fabrics.values()
+        if not one.stated.first
+    }
+    return {"": first or usual, **others}
 
 
 def _steps(host: str, settings: Mapping[str, Any]) -> dict[str, list[Step]]:
@@ -178,14 +196,17 @@ def _is_interface(text: str) -> bool:
         return False
 
 
-def nic_settings(cluster: Cluster, node: Node, mtu: int, stated: Mapping[str, str] | None = None) -> list[NicSettings]:
+def nic_settings(
+    cluster: Cluster, node: Node, mtus: Mapping[str, int], stated: Mapping[str, str] | None = None
+) -> list[NicSettings]:
     """Return the settings of a node's NICs, in the order of its profile.
 
-    `stated`: name of a NIC -> its address with the length of the network, instead of that of the cluster's networks. A GUID on record
-    identifies a NIC whose PCI address is not stated.
+    `mtus`: fabric, "" for the first -> the MTU of interfaces with an address, 0 for the driver's own. `stated`: name of a NIC -> its
+    address with the length of the network, instead of that of the cluster's networks. A GUID on record identifies a NIC whose PCI
+    address is not stated.
     """
     places = {nic.name: (address, cluster.networks[name]) for nic, address, name in addresses(cluster, node)}
-    guids = _record(cluster.path) if any(not nic.pci for nic in node.profile.nics) else {}
+    guids = _record(cluster) if any(not nic.pci for nic in node.profile.nics) else {}
     found = []
     addressed = {nic.name for nic in node.profile.nics if nic.name in places or (stated and nic.name in stated)}
     for nic in node.profile.nics:
@@ -200,7 +221,7 @@ def nic_settings(cluster: Cluster, node: Node, mtu: int, stated: Mapping[str, st
                 guid=guid.removeprefix("0x").zfill(16) if guid else "",
                 address=address,
                 shared=nic.name in addressed and len(addressed) > 1,
-                mtu=mtu if nic.rail is not None or nic.network else 0,
+                mtu=mtus[nic.fabric] if nic.rail is not None or nic.network else 0,
                 rail=nic.rail is not None,
                 **_way(network, nic.rail),
             )
@@ -221,13 +242,17 @@ def _way(network: Network | None, rail: int | None) -> dict[str, Any]:
     return {"gateway": address_text(network.gateway), "table": _FIRST_TABLE + rail, "routes": network.routes}
 
 
-def _record(cluster_file: str) -> Mapping[str, Mapping[str, str]]:
-    path = guid_record.path_of(cluster_file)
-    try:
-        status = path.stat()
-    except OSError:
-        return {}
-    return _read_record(path, status.st_mtime_ns, status.st_size)
+def _record(cluster: Cluster) -> Mapping[str, Mapping[str, str]]:
+    """Return the records of all fabrics as one: an adapter is in one of them."""
+    found: dict[str, Mapping[str, str]] = {}
+    for part in dict.fromkeys(["", *(one.stated.part for one in cluster.fabrics.values())]):
+        path = guid_record.path_of(cluster.path, part)
+        try:
+            status = path.stat()
+        except OSError:
+            continue
+        found |= _read_record(path, status.st_mtime_ns, status.st_size)
+    return found
 
 
 @lru_cache(maxsize=4)

@@ -41,11 +41,30 @@ class GuidChange:
         )
 
 
-def is_recorded(cluster: Cluster, host: str) -> bool:
-    """Return whether the record may have adapters of a host: a node with NICs in an InfiniBand fabric."""
-    machine = cluster.machine(host)
-    technology = cluster.fabric.technology if cluster.fabric else ""
-    return technology == _INFINIBAND and isinstance(machine, Node) and bool(machine.profile.nics)
+def recorded_fabrics(cluster: Cluster, host: str) -> dict[Path, Cluster]:
+    """Return record -> view of the fabrics whose record may have adapters of a host: a node with NICs in an InfiniBand fabric."""
+    found = {}
+    for view in cluster.views.values():
+        machine = view.machine(host)
+        technology = view.fabric.technology if view.fabric else ""
+        if technology == _INFINIBAND and isinstance(machine, Node) and machine.profile.nics:
+            found[guid_record.path_of(view.path, view.stated.part)] = view
+    return found
+
+
+def all_changes(
+    fabrics: Mapping[Path, Cluster], host: str, hcas: Sequence[Mapping[str, Any]]
+) -> dict[Path, list[GuidChange]]:
+    """Return record -> changes of a node's adapters, for records with any. Raises guid_record.RecordError."""
+    records = {path: guid_record.read(path) for path in fabrics}
+    found = {}
+    for path, view in fabrics.items():
+        # An adapter of another fabric may have the name of this one's until the role has renamed it.
+        others = {guids["node"] for other, record in records.items() if other != path for guids in record.values()}
+        own = [one for one in hcas if one["node"] not in others]
+        if listed := changes(view, host, records[path], own):
+            found[path] = listed
+    return found
 
 
 def changes(cluster: Cluster, host: str, record: Record, hcas: Sequence[Mapping[str, Any]]) -> list[GuidChange]:

@@ -32,6 +32,7 @@ def options(cluster: Cluster, own: str = "") -> dict[str, str]:
         blocks = any(line.lower().startswith("blockname") for line in own.splitlines())
         plain = dict(slurm_topology.OF_BLOCKS) if blocks else Topology().options
         return plain | {match[1]: match[2] for match in map(_HEAD.match, own.splitlines()) if match}
+    cluster = cluster.view()
     if cluster.fabric is None:
         return {}
     if cluster.has_blocks:
@@ -41,6 +42,7 @@ def options(cluster: Cluster, own: str = "") -> dict[str, str]:
 
 def topology_of(cluster: Cluster) -> Topology:
     """Return the topology; raises TemplateError where no fabric can be built as the cluster file says."""
+    cluster = cluster.view()
     if cluster.fabric is None:
         return Topology()
     if not _has_nics(cluster):
@@ -50,6 +52,7 @@ def topology_of(cluster: Cluster) -> Topology:
 
 def _named(cluster: Cluster) -> Mapping[str, Topology]:
     """Return the topologies of a fabric with NICs by name, the first for partitions that name none."""
+    cluster = cluster.view()
     both = cluster.has_tree_and_blocks
     return topologies(cluster, plan_of(cluster), cluster.slurm.version, several=both).named
 

@@ -36,9 +36,12 @@ def compared(cluster: Cluster, told: Mapping[str, Any], choices: Mapping[str, An
 
     ValueError: the plan or the choices cannot be.
     """
-    plan = managers.infiniband_plan(cluster)
-    planned = managers.planned_managers(cluster, choices, plan)
-    findings = managers.missing_managers(cluster, plan)
+    planned: list[PlannedManagers] = []
+    findings: list[Finding] = []
+    for view in managers.managed_fabrics(cluster):
+        plan = managers.infiniband_plan(view)
+        planned += managers.planned_managers(view, choices, plan)
+        findings += managers.missing_managers(view, plan)
     why = {host: text for host, result in told.items() if (text := _failure(result))}
     lines = []
     for plane in planned:

@@ -23,6 +23,8 @@ CALLS = {
     "fabric_comparison": "([{'name': 'x', 'text': 'x'}])",
     "fabric_directory": "('/srv')",
     "fabric_discovered": "([{'name': 'x', 'text': 'x'}])",
+    "fabric_names": "",
+    "fabric_reads": "(['compute'])",
     "fabric_routes": "([{'name': 'x', 'text': 'x'}])",
     "fabric_simulation_time": "",
     "fabric_sources": "",
@@ -42,10 +44,10 @@ def call(name: str, path: object) -> Any:
 
 
 def test_these_are_the_filters_of_the_file():
-    assert documented.names("fabric") == sorted(CALLS)
+    assert documented.names("fabric") == sorted([*CALLS, "fabric_discoveries"])
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", [*CALLS, "fabric_discoveries"])
 def test_the_examples_of_the_documentation(name: str):
     documented.check_examples(name, str(POD))
 
@@ -130,3 +132,27 @@ def test_wrong_options_are_said():
     version = refusal("bedplate_cluster_file | bedplate.cluster.fabric_artefacts('/srv', 'new')")
     assert re.search(r"'new' .*Slurm", version)
     sentences.check(SENTENCES, "wrong options", [value, option, update, version])
+
+
+def test_answers_of_hosts_that_failed_have_no_part_in_a_discovery():
+    one, other = {"name": "a"}, {"name": "b"}
+    answers = [
+        {
+            "results": [
+                {"item": {"fabric": "compute"}, "discoveries": [one]},
+                {"item": {"fabric": "storage"}, "failed": True},
+            ]
+        },
+        {"unreachable": True},
+        {"results": [{"item": {"fabric": "storage"}, "discoveries": [other]}]},
+    ]
+    for fabric, found in (("compute", [one]), ("storage", [other]), ("other", [])):
+        assert template("found | bedplate.cluster.fabric_discoveries(fabric)", found=answers, fabric=fabric) == found
+
+
+@pytest.mark.parametrize("name", [name for name in CALLS if name not in ("fabric_names", "fabric_reads")])
+def test_an_unknown_fabric_is_refused(name: str):
+    arguments = CALLS[name].strip("()")
+    said = refusal(f"bedplate_cluster_file | bedplate.cluster.{name}({arguments}{', ' if arguments else ''}fabric='x')")
+    assert said.startswith(f"{name}: 'x' is not a fabric of ")
+    sentences.check(SENTENCES, "an unknown fabric", [said.replace(name, "FILTER")])

@@ -69,6 +69,37 @@ def test_a_storage_nic_on_infiniband_keeps_the_drivers_mtu(tmp_path: Path) -> No
     assert (nic["address"], nic["mtu"]) == ("10.60.0.11/16", 0)
 
 
+OTHER = STORAGE.replace("network: storage}", "network: storage, fabric: storage, rail: 0}")
+
+
+def test_infiniband_beside_ethernet_has_the_modules_of_both_and_its_own_mtu(tmp_path: Path) -> None:
+    for first, second, mtus in (("ethernet", "infiniband", [9000, 9000, 0]), ("infiniband", "ethernet", [0, 0, 9000])):
+        fabrics = (
+            f"fabrics:\n  compute: {{spines: s, technology: {first}}}\n  storage: {{spines: t, technology: {second}}}"
+        )
+        text = OTHER.replace("fabric: {spines: spine, technology: ethernet}", fabrics)
+        expected = deployed(tmp_path, text)["expected"]
+        assert [nic["mtu"] for nic in expected["settings"]["nics"]] == mtus
+        assert {"ib_ipoib", "ib_uverbs"} < set(expected["modules"])
+        # The rails of addresses and NCCL, and lossless priorities, are those of the first fabric.
+        assert expected["nccl"]["NCCL_IB_HCA"] == "=mlx5_0,mlx5_1"
+        assert [nic["rail"] for nic in expected["settings"]["nics"]] == [True, True, False]
+        assert expected["settings"]["nics"][2]["address"] == "10.60.0.11/16"
+        assert bool(expected["settings"]["roce"]) == (first == "ethernet")
+        stated = deployed(tmp_path, text, mtu=4200)["expected"]["settings"]["nics"]
+        assert [nic["mtu"] for nic in stated] == [4200, 4200, mtus[2]]
+
+
+def test_names_by_the_record_of_another_fabric(tmp_path: Path) -> None:
+    fabrics = "fabrics:\n  compute: {spines: s}\n  storage: {spines: t}"
+    text = UNNAMED.replace("{name: mlx5_2}", "{name: mlx5_2, fabric: storage}")
+    (tmp_path / "c.storage.guids.json").write_text(json.dumps({"gpu1 mlx5_2": {"node": "0xc42a1030065d1a2"}}))
+    nics = deployed(tmp_path, text.replace("fabric: {spines: spine, technology: ethernet}", fabrics))["expected"][
+        "settings"
+    ]["nics"]
+    assert [nic["guid"] for nic in nics] == ["", "", "0c42a1030065d1a2"]
+
+
 ROUTED = FILE.replace(
     "  rails: {cidr: 10.9.0.0/23, rails: 0-1}\n",
     "  a: {cidr: 10.9.0.0/24, rails: 0, gateway: 10.9.0.1, routes: [10.48.0.0/16]}\n"

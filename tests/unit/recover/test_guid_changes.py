@@ -105,7 +105,8 @@ def test_a_machine_without_drivers_has_no_change(tmp_path: Path):
 def test_only_nodes_of_an_infiniband_fabric_have_recorded_guids(
     tmp_path: Path, host: str, technology: str, expected: bool
 ):
-    assert guid_changes.is_recorded(cluster(tmp_path, technology=technology), host) == expected
+    found = guid_changes.recorded_fabrics(cluster(tmp_path, technology=technology), host)
+    assert [path.name for path in found] == ["c.guids.json"] * expected
 
 
 def test_accepted_guids_are_written_and_other_lines_stay(tmp_path: Path):
@@ -138,3 +139,23 @@ def test_the_adapter_of_another_machine_is_refused_and_nothing_is_written(tmp_pa
 def test_a_proposal_names_file_and_variable(tmp_path: Path):
     text = guid_changes.proposal(tmp_path / "c.guids.json", found(tmp_path, hca("mlx5_0", 0x50)))
     assert ("c.guids.json" in text, "-e recover_guids=accept" in text) == (True, True)
+
+
+def test_each_fabric_has_its_own_changes(tmp_path: Path):
+    text = FILE.format(nics=f"{BY_NAME}, {{name: mlx5_2, fabric: storage}}", technology="infiniband")
+    several = "fabrics: {compute: {spines: spine}, storage: {spines: core}}"
+    path = tmp_path / "c.bedplate.yml"
+    path.write_text(text.replace("fabric: {spines: spine, technology: infiniband}", several))
+    (tmp_path / "c.guids.json").write_text(guid_record.text_of(RECORD))
+    storage = tmp_path / "c.storage.guids.json"
+    storage.write_text(guid_record.text_of({"gpu1 mlx5_2": {"node": guid(0x70)}}))
+    fabrics = guid_changes.recorded_fabrics(load(path), "gpu1")
+    assert [one.name for one in fabrics] == ["c.guids.json", "c.storage.guids.json"]
+    new = guid_changes.all_changes(fabrics, "gpu1", [hca("mlx5_0", 0x10), hca("mlx5_1", 0x20), hca("mlx5_2", 0x77)])
+    assert {where: [one.name for one in listed] for where, listed in new.items()} == {storage: ["gpu1 mlx5_2"]}
+    # The card of storage has another one's name until it is renamed.
+    assert guid_changes.all_changes(fabrics, "gpu1", [hca("mlx5_0", 0x70), hca("mlx5_1", 0x20)]) == {}
+    before = (tmp_path / "c.guids.json").read_text()
+    guid_changes.accept(storage, new[storage])
+    assert guid_record.read(storage) == {"gpu1 mlx5_2": {"node": guid(0x77)}}
+    assert (tmp_path / "c.guids.json").read_text() == before

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from .fabric_section import FABRIC
+from .fabric_section import FABRIC, NAMED_FABRIC
 from .fields import Field, with_values
 from .gpu_sections import GPU_STACK, GPUS, PROFILE_GPU_STACK
 from .slurm_sections import PACKAGES, USERS
 from .snapshot_section import SNAPSHOTS
-from .text_rules import DOMAIN, HOST_NAME, NAME, NODE_NAME, OBJECT, PARTITION, PCI, TEXT, TIME, WORD, names
+from .text_rules import DOMAIN, FABRIC_NAME, HOST_NAME, NAME, NODE_NAME, OBJECT, PARTITION, PCI, TEXT, TIME, WORD, names
 
 # More memory than any machine has: a larger number is one in another unit, or a slip.
 _PEBIBYTE_MIB = 1 << 30
@@ -60,12 +60,20 @@ _RATE = {
     ),
     "width": Field("Lanes of its link, if not 4.", choices=("1x", "2x", "4x")),
 }
+_OF_FABRIC = Field("The fabric that it is cabled to, one of `fabrics`; by default the first.", **FABRIC_NAME)
 
 _NIC = {
     "name": Field("The device name.", required=True, **WORD),
+    "fabric": _OF_FABRIC,
     "fabric_name": _FABRIC_NAME,
     **_RATE,
-    "rail": Field("Its rail, from 0; absent for storage and management.", "int", minimum=0, maximum=63),
+    "rail": Field(
+        "Its rail in its fabric, from 0; absent for storage and management. Addresses of rails, NCCL and tuning have the rails of the "
+        "first fabric.",
+        "int",
+        minimum=0,
+        maximum=63,
+    ),
     "pci": Field("Its PCI address, such as 0000:3b:00.0: then it has this name, not the kernel's.", **PCI),
     "network": Field(
         "The network in which a NIC without a rail has its address, such as a storage NIC. A node has the same place in it that it has in "
@@ -76,6 +84,7 @@ _NIC = {
 
 _HOST_NIC = {
     "name": Field("The device name.", required=True, **WORD),
+    "fabric": _OF_FABRIC,
     "fabric_name": _FABRIC_NAME,
     **_RATE,
     "rail": Field(
@@ -174,6 +183,12 @@ _RACK = {
     "leaf": Field(
         "Leaf switch of its nodes, or scalable unit; by default leaf-<rack>. Racks may share one; for a rack range also a hostlist, over "
         "which the racks are split evenly, in order."
+    ),
+    "leaves": Field(
+        "Leaf switch, or scalable unit, of its nodes in the fabrics after the first, by fabric; as `leaf`. By default <fabric>-<leaf>.",
+        "map",
+        keys=Field("a fabric", **FABRIC_NAME),
+        item=Field("a leaf"),
     ),
     "pod": Field("Pod of a three-tier fabric, or group of a dragonfly, that its leaf belongs to.", **WORD),
     "profile": Field("Profile of its nodes."),
@@ -389,6 +404,13 @@ CLUSTER_FILE = Field(
         ),
         "slurm": Field("Slurm's release, options and accounts.", "section", default={}, fields=_SLURM),
         "fabric": Field("The fabric; with it Slurm gets a tree topology.", "section", fields=FABRIC),
+        "fabrics": Field(
+            "Several fabrics by name, instead of `fabric`; each has the keys of `fabric`, and `subnet_managers`. Slurm has the topology of "
+            "the first. A section without keys is a fabric without a plan.",
+            "map",
+            keys=Field("a fabric", **FABRIC_NAME),
+            item=Field("a fabric", "section", fields=NAMED_FABRIC),
+        ),
         "package_access": Field(
             "How apt and dnf of all machines reach their repositories: proxy, certificates, passwords.",
             "section",

@@ -8,6 +8,8 @@ from .text_rules import HOST_NAME, PORT, TENANT_NAME, TEXT, WORD, names
 
 # Of a lane, in Quantum and older switches.
 SWITCH_SPEEDS = ("EDR", "HDR", "NDR", "XDR")
+# Kinds in which NICs without a rail are not of the fabric: there, a leaf is a rail's.
+BY_UNIT = ("rail-optimised", "rail-only")
 
 _MEMBERS = {
     "nodes": Field(
@@ -41,10 +43,8 @@ _TENANT = {
 }
 
 _SWITCH = {
-    "ports": Field("With `cables`: its ports, if not `fabric.switch_ports`.", "int", minimum=2, maximum=1024),
-    "cage_ports": Field(
-        "With `cables`: ports of a cage of it, if not `fabric.cage_ports`.", "int", minimum=1, maximum=8
-    ),
+    "ports": Field("Its ports, if not `fabric.switch_ports`.", "int", minimum=2, maximum=1024),
+    "cage_ports": Field("Ports of a cage of it, if not `fabric.cage_ports`.", "int", minimum=1, maximum=8),
     "group": Field("With `cables`: its pod, or its group of a dragonfly; by default that of its nodes.", **WORD),
     "speed": Field(
         "Speed of a lane of its ports, if not `fabric.speed`. A link between two switches has the lower speed of both.",
@@ -69,7 +69,7 @@ FABRIC = {
         **TEXT,
     ),
     "switches": Field(
-        "Switches that differ from `speed`, and with `cables` from `switch_ports` and `cage_ports`, by hostlists.",
+        "Switches that differ from `speed`, `switch_ports` and `cage_ports`, by hostlists.",
         "map",
         keys=Field("switches"),
         item=Field("a switch", "section", fields=_SWITCH),
@@ -80,7 +80,7 @@ FABRIC = {
         default="NDR",
         choices=SWITCH_SPEEDS,
     ),
-    "switch_ports": Field("Ports of a switch, all alike.", "int", default=64, minimum=2, maximum=1024),
+    "switch_ports": Field("Ports of a switch; `switches` has others.", "int", default=64, minimum=2, maximum=1024),
     "cage_ports": Field(
         "Ports that a cage of the switch holds, 2 on a Quantum-2.", "int", default=1, minimum=1, maximum=8
     ),
@@ -122,5 +122,13 @@ FABRIC = {
         "map",
         keys=Field("partition", **TENANT_NAME),
         item=Field("a partition", "section", fields=_TENANT),
+    ),
+}
+
+# A fabric of several.
+NAMED_FABRIC = {
+    **FABRIC,
+    "subnet_managers": names(
+        "Hosts of its OpenSM; the first is the master. By default the first fabric has `services.subnet_managers`."
     ),
 }

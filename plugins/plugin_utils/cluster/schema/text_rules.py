@@ -60,6 +60,12 @@ TENANT_NAME: dict[str, Any] = {
     "pattern": "(?![Dd]efault$)[A-Za-z][A-Za-z0-9_.-]{0,30}",
     "allowed": "Allowed: at most 31 letters, digits and _ . -, starting with a letter; not Default.",
 }
+# The name of a directory, beside those of the first fabric's files and planes.
+FABRIC_NAME: dict[str, Any] = {
+    "pattern": "(?!(comparison|discovered|fabric|ibsim|opensm|slurm)$)(?!(.*-)?(rail|plane)[0-9]+$)[a-z]([a-z0-9-]{0,29}[a-z0-9])?",
+    "allowed": "Allowed: at most 31 small letters, digits and '-', starting with a letter; not comparison, discovered, fabric, ibsim, "
+    "opensm or slurm, which are directories, and no end such as rail0 or plane1, which are planes.",
+}
 # A port of a switch as its label names it; brackets of a hostlist stand for several.
 PORT: dict[str, Any] = {
     "pattern": r"[A-Za-z0-9\[][A-Za-z0-9_.,\[\]-]*:[0-9,\[\]-]+",

@@ -83,7 +83,7 @@ def adoption(cluster: Cluster, outputs: Sequence[ToolOutput], update: bool = Fal
     fabric = replace(section(cluster, seen, shape, listed, _named(cluster, path)), technology=technology)
     odd = [*audit_of(seen, shape, _expected(cluster)), *listed.findings]
     odd += _of_plan(replace(cluster, fabric=fabric), path, listed)
-    found = ordered(odd)
+    found = cluster.stated.findings(ordered(odd))
     text = f"{_heading(cluster, seen, shape)}; {summary(found)}"
     files = _files(cluster, path, listed, technology)
     refused = _refusal(found, files, path, listed, update)
@@ -94,7 +94,7 @@ def adoption(cluster: Cluster, outputs: Sequence[ToolOutput], update: bool = Fal
 def _seen(cluster: Cluster, outputs: Sequence[ToolOutput], step: int) -> SeenFabric:
     """Return what was discovered; LLDP needs to know which names are hosts, so it gets a plan of all NICs and no switch."""
     known = known_hcas(cluster, by_unit=False)
-    plan = Plan(cluster.name, "discovered")
+    plan = Plan(cluster.fabric_title, "discovered", elsewhere=cluster.elsewhere)
     plan.add(*(hca for devices in known.values() for hca in devices.values()))
     rails = {name: hca.rail for name, hca in plan.hcas.items()}
     # Names are compared without case, as the list is written.
@@ -102,7 +102,7 @@ def _seen(cluster: Cluster, outputs: Sequence[ToolOutput], step: int) -> SeenFab
     seen = seen_fabric(
         read_discoveries(outputs, plan, step), rails if any(one is not None for one in rails.values()) else None
     )
-    seen.plan.name = cluster.name
+    seen.plan.name = cluster.fabric_title
     return seen
 
 
@@ -111,7 +111,7 @@ def _expected(cluster: Cluster) -> dict[str, list[str]]:
 
 
 def _heading(cluster: Cluster, seen: SeenFabric, shape: RecognisedShape) -> str:
-    return f"{cluster.name}: {shape}; {len(seen.plan.hcas)} HCAs, {len(seen.plan.links)} cables"
+    return f"{cluster.fabric_title}: {shape}; {len(seen.plan.hcas)} HCAs, {len(seen.plan.links)} cables"
 
 
 def _path(cluster: Cluster) -> Path:
@@ -121,7 +121,8 @@ def _path(cluster: Cluster) -> Path:
     own = Path(cluster.path).absolute()
     others = [path for path in own.parent.glob("*.bedplate.y*ml") if path.name != own.name]
     stem = guid_record.path_of(str(own)).name.removesuffix(".guids.json")
-    return own.with_name(f"{stem}.{LIST}" if others else LIST)
+    name = f"{cluster.stated.part}-{LIST}" if cluster.stated.part else LIST
+    return own.with_name(f"{stem}.{name}" if others else name)
 
 
 def _named(cluster: Cluster, path: Path) -> str:
@@ -146,7 +147,7 @@ def _files(cluster: Cluster, path: Path, listed: AdoptedList, technology: str) -
     """Return path -> text of the list and of the record of GUIDs, which only InfiniBand has."""
     found = {str(path): listed.text}
     if technology == INFINIBAND:
-        record = guid_record.path_of(str(Path(cluster.path).absolute()))
+        record = guid_record.path_of(str(Path(cluster.path).absolute()), cluster.stated.part)
         found[str(record)] = guid_record.text_of(merged_record(guid_record.read(record), listed.guids))
     return found
 

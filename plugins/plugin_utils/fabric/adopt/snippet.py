@@ -97,12 +97,14 @@ def _oversubscription(seen: SeenFabric) -> int:
 
 def snippet(cluster: Cluster, fabric: Fabric, listed: AdoptedList) -> str:
     """Return the lines to paste, with comments on decisions that remain."""
-    return "\n".join(_lines(cluster, fabric, listed))
+    *outer, own = cluster.stated.key
+    lines = [f"{own}:", *_lines(cluster, fabric, listed)]
+    # Below the keys that the section is in.
+    return "\n".join([*(f"{key}:" for key in outer), *(f"{'  ' * len(outer)}{line}" for line in lines)])
 
 
 def _lines(cluster: Cluster, fabric: Fabric, listed: AdoptedList) -> Iterator[str]:
     old = cluster.fabric
-    yield "fabric:"
     yield f"  cables: {fabric.cables}"
     yield f"  kind: {fabric.kind}"
     if fabric.technology != INFINIBAND:

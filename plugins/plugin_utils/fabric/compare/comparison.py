@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_
     ToolOutput,
 )
 
-from ...cluster import Cluster
+from ...cluster import Cluster, Host, Node
 from ..core import guid_record
 from ..core.fabric_model import INFINIBAND, Plan
 from ..core.places import ordered, worst
@@ -67,7 +67,7 @@ def comparison_report(
     plan = planned(cluster).plan
     queried, not_reported = _lldp_part(plan, outputs)
     result = comparison(queried, read_discoveries(outputs, plan, step))
-    findings, ok = ordered([*result.findings, *not_reported]), len(result.ok)
+    findings, ok = cluster.stated.findings(ordered([*result.findings, *not_reported])), len(result.ok)
     gravest = worst(findings)
     limit = fail_on if fail_on in (ERROR, WARNING, NOTICE) else ERROR
     shown = with_learned_guids(plan, result.seen) if result.seen else plan
@@ -85,7 +85,9 @@ def comparison_report(
         gravest in FATAL[fail_on],
         {"ok": ok, **Counter(one.kind for one in findings)},
         files,
-        guid_record.text_of(record_after(plan, result, guid_record.read(guid_record.path_of(cluster.path)))),
+        guid_record.text_of(
+            record_after(plan, result, guid_record.read(guid_record.path_of(cluster.path, cluster.stated.part)))
+        ),
     )
 
 
@@ -167,6 +169,8 @@ def discovery_sources(cluster: Cluster) -> list[dict[str, Any]]:
         names += [host.name for host in cluster.hosts.values() if host.nics]
         return [{"name": name, "lldp": True, "ports": [{}]} for name in names]
     plan = planned(cluster).plan if cluster.fabric else None
+    # A host may have adapters in other fabrics, too.
+    several = not cluster.stated.is_plain
     if plan and len(plan.planes) > 1:
         by_host: dict[str, dict[str, str]] = {}
         for hca in plan.hcas.values():
@@ -175,8 +179,22 @@ def discovery_sources(cluster: Cluster) -> list[dict[str, Any]]:
         ports = [{"plane": plane, "ca": device} for plane, device in by_host[best].items()]
         return [{"name": best, "lldp": False, "ports": ports}]
     first = [*cluster.services.subnet_managers, *(node.name for node in cluster.nodes)]
-    inside = {hca.host for hca in plan.hcas.values()} if plan else set()
-    return [{"name": next((name for name in first if name in inside), first[0]), "lldp": False, "ports": [{}]}]
+    devices: dict[str, str] = {}
+    for host, device in _devices(cluster, plan) if plan or several else ():
+        devices.setdefault(host, device)
+    name = next((name for name in first if name in devices), first[0])
+    ports = [{"ca": devices[name]}] if several and name in devices else [{}]
+    return [{"name": name, "lldp": False, "ports": ports}]
+
+
+def _devices(cluster: Cluster, plan: Plan | None) -> Iterator[tuple[str, str]]:
+    """Yield the host and the device of each adapter: of the plan, else of the cluster file."""
+    if plan:
+        yield from ((hca.host, hca.device) for hca in plan.hcas.values())
+        return
+    machines: list[Host | Node] = [*cluster.hosts.values(), *cluster.nodes]
+    for one in machines:
+        yield from ((one.name, nic.name) for nic in (one.profile if isinstance(one, Node) else one).nics)
 
 
 @dataclass(frozen=True)
@@ -194,11 +212,13 @@ def discovered_topology(
 ) -> DiscoveredTopology:
     """Return Slurm's topology of a discovery, independent of the plan; `patterns` as for `plan_of_discovery.plan_of`."""
     names = [node.name for node in cluster.nodes]
-    plan, findings = plan_of_discovery.plan_of(read_discoveries(outputs), name=cluster.name, hosts=names, **patterns)
+    plan, findings = plan_of_discovery.plan_of(
+        read_discoveries(outputs), name=cluster.fabric_title, hosts=names, **patterns
+    )
     topology = tree_of(cluster, plan, advice=_ASK_AGAIN)
     files = slurm_files({"default": topology}, version or cluster.slurm.version)
     found = ordered([*findings, *topology.findings])
     hosts = len({hca.host for hca in plan.hcas.values()})
-    summary = f"{cluster.name}: {len(plan.switches)} switches and {hosts} of {len(names)} nodes were discovered"
+    summary = f"{cluster.fabric_title}: {len(plan.switches)} switches and {hosts} of {len(names)} nodes were discovered"
     lacking = [f"{printable(one.where)}: {printable(one.difference)}" for one in found if one.severity == ERROR]
     return DiscoveredTopology(summary, table(found, summary), files, "\n".join(lacking))

@@ -20,7 +20,7 @@ from ..core.fabric_model import Link, Plan
 from ..core.node_descriptions import is_unnamed
 from ..core.places import End, describe, ordered, place
 from .cable_faults import FaultClassifier, chains
-from .identify import IdentifiedFabric, identify_nodes
+from .identify import IdentifiedFabric, fabric_of, identify_nodes
 from .named_by_list import named_by_list
 from .rate_findings import rate_findings
 from .reachability import unreached_parts
@@ -173,7 +173,10 @@ class _Comparer:
         more = f" with {len(group) - 1} more connected to it" if len(group) > 1 else ""
         instead = [end for end in ends if end in self.planned and end not in self.explained]
         expected = describe(self.planned[instead[0]], self.plan) if instead else ""
-        text = f"{kind}{'' if instead else ' is here'} that the plan does not have, {first}{more}"
+        other = fabric_of(self.plan, first.rpartition(" [")[0])
+        which = f"of fabric {other}" if other else "that the plan does not have"
+        here = "" if instead else " is here"
+        text = f"{kind} {which}{here}, {first}{more}" if other else f"{kind}{here} {which}, {first}{more}"
         if len(ends) > 1:
             text += f"; it is also at {few(place(end, self.plan) for end in ends if end != (instead or ends)[0])}"
         planes = sorted({self.plan.switches[name].plane for name, _unused in ends if name in self.plan.switches})
@@ -188,9 +191,16 @@ class _Comparer:
             if instead
             else "add it to the plan, or disconnect it"
         )
+        if other:
+            remedy = (
+                f"move this cable to fabric {other}, and connect the planned one here" if instead else "disconnect it"
+            )
         if self._is_nameless(first):
             remedy = "set its NodeDescription (rdma-ndd) and compare again; " + remedy
-        self._add("unknown", ERROR if instead or joined else WARNING, where, expected, text, remedy, *ends)
+        if other and self.seen.strangers[first] != CA:
+            self._add("joined", ERROR, where, expected, f"{text}; it joins both fabrics to one", remedy, *ends)
+            return
+        self._add("unknown", ERROR if instead or joined or other else WARNING, where, expected, text, remedy, *ends)
 
     def _is_nameless(self, stranger: str) -> bool:
         description = stranger.rpartition(" [")[0]

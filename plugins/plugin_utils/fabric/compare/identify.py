@@ -15,7 +15,7 @@ from dataclasses import replace
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import CA, SWITCH, Discovery
 
 from ..core.fabric_model import Plan
-from ..core.node_descriptions import is_aggregation, is_unnamed, plain_name
+from ..core.node_descriptions import is_aggregation, is_unnamed, plain_name, switch_names
 from .binding import Binding
 from .device_names import DeviceMatcher, match_renumbered
 from .exchanged import MisplacedCables, name_exchanged_hosts, name_exchanged_switches
@@ -32,6 +32,14 @@ def identify_nodes(plan: Plan, discoveries: Mapping[str, Discovery]) -> Identifi
     binder = _Binder(Binding(plan, merge(discoveries)))
     binder.bind()
     return binder.seen
+
+
+def fabric_of(plan: Plan, description: str) -> str:
+    """Return the other fabric of the cluster that has a node with this description; "" for none."""
+    if not plan.elsewhere:
+        return ""
+    names = (plain_name(description), *switch_names(description))
+    return next((plan.elsewhere[name.lower()] for name in names if name.lower() in plan.elsewhere), "")
 
 
 def with_learned_guids(plan: Plan, seen: IdentifiedFabric) -> Plan:
@@ -56,7 +64,10 @@ class _Binder:
     def bind(self) -> None:
         nodes = list(self.binding.merged.nodes.values())
         self.seen.ignored = {node.guid for node in nodes if node.kind == CA and is_aggregation(node.description)}
-        nodes = [node for node in nodes if node.guid not in self.seen.ignored]
+        # The name of a node of another fabric is no slip of a name in this one.
+        strange = {node.guid for node in nodes if fabric_of(self.plan, node.description)}
+        every = [node for node in nodes if node.guid not in self.seen.ignored]
+        nodes = [node for node in every if node.guid not in strange]
         self._by_name(nodes)
         misplaced = MisplacedCables(self.binding)
         if not misplaced.none:
@@ -72,7 +83,7 @@ class _Binder:
         if misplaced.adapters:
             name_exchanged_hosts(self.binding, misplaced)
         find_unrecorded(self.binding, misplaced)
-        for node in self._open(nodes):
+        for node in self._open(every):
             name = f"{plain_name(node.description) or 'unnamed'} [{node.guid}]"
             self.seen.names[node.guid] = name
             self.seen.strangers[name] = node.kind

@@ -87,6 +87,8 @@ def discovery_of(
         except LldpError as error:
             found.unread.append((0, f"{name}: {error}"))
     stated = settings or LldpSettings()
+    if plan.elsewhere:
+        listed = [one for one in listed if _is_of(plan, one, device)]
     evidence = PortEvidence(plan, listed, step, stated.dialect)
     reader = _NeighbourReader(plan, found, evidence, listed, device)
     reader.take({short(name) for name in answers})
@@ -95,6 +97,14 @@ def discovery_of(
     found.findings += frame_findings(found, reader.frames, stated.mtu, plan.where)
     found.unclear |= evidence.unclear
     return found
+
+
+def _is_of(plan: Plan, one: Report, device: Callable[[str, str], str]) -> bool:
+    """Return whether a report may be about the plan's fabric: an end of it is in the plan, or no end of it is in another fabric."""
+    near, far = one.neighbour.interface, one.neighbour.port_name
+    ends = {f"{one.box} {device(one.box, near)}", f"{one.far} {device(one.far, far)}", one.box, one.far}
+    outside = any(name.lower() in plan.elsewhere for name in ends)
+    return not outside or bool(ends & plan.hcas.keys() or ends & plan.switches.keys())
 
 
 def short(name: str) -> str:

@@ -6,7 +6,7 @@ Names identify everything, since GUIDs are unknown before delivery; a GUID is a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import filterfalse
@@ -151,6 +151,10 @@ class Plan:
     # A list of cables states it: its shape is that of the fabric that exists, and `uncabled` are the HCAs that the list does not have.
     listed: bool = False
     uncabled: list[str] = field(default_factory=list)
+    # Of a further fabric of the cluster: what names of its directories and units begin with. A digest of the plan does not have it.
+    part: str = field(default="", repr=False)
+    # Name in lower case -> fabric, of adapters and switches of the cluster's other fabrics.
+    elsewhere: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     # Switch or HCA -> highest port that `join` used; cables upwards use a switch's last ports, and do not count.
     used: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
 

@@ -45,11 +45,11 @@ class _Twice(dict[str, Any]):
         )
 
 
-def path_of(cluster_file: str) -> Path:
-    """Return the path of a cluster file's record.
+def path_of(cluster_file: str, part: str = "") -> Path:
+    """Return the path of a cluster file's record; `part` is the name of a fabric after the first.
 
-    >>> str(path_of("/site/pod.bedplate.yml"))
-    '/site/pod.guids.json'
+    >>> str(path_of("/site/pod.bedplate.yml")), str(path_of("/site/pod.bedplate.yml", "storage"))
+    ('/site/pod.guids.json', '/site/pod.storage.guids.json')
     """
     path = Path(cluster_file)
     name = path.name
@@ -57,7 +57,7 @@ def path_of(cluster_file: str) -> Path:
         if suffix and name.endswith(suffix):
             name = name[: -len(suffix)]
             break
-    return path.with_name(f"{name}.guids.json")
+    return path.with_name(f"{name}.{part}.guids.json" if part else f"{name}.guids.json")
 
 
 def read(path: Path) -> Record:

@@ -34,7 +34,7 @@ KINDS = {
     "exchanged": "two or more switches, or hosts, have each other's names, or all of each other's cables",
     "renumbered": "a card of a host is absent, and the devices after it have other numbers than planned",
     "isolated": "a switch or a whole host is not reached, with everything behind it",
-    "joined": "a cable joins planes that must be separate",
+    "joined": "a cable joins planes, or fabrics, that must be separate",
     "partial": "a part of the fabric was not discovered, so it was not compared",
     "unclear": "the names of a switch's ports give no numbers, so its cables were not compared",
     "unread": "lines of the discovery, or rates of cables, could not be parsed",

@@ -42,6 +42,8 @@ class PlannedManagers:
     engine: str
     pkeys: Mapping[str, Sequence[int]] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
+    # The key of the cluster file that names them.
+    fabric_managers: str = "services.subnet_managers"
 
 
 def manager_findings(
@@ -192,7 +194,7 @@ class _Plane:
             if guid not in self.by_guid and one["state"] != "master":
                 text = f"{self._name(guid)} is a subnet manager ({one['state']}, priority {one['priority']}) that is not planned"
                 left = "on a host that has left: `systemctl disable --now 'opensm-plane@*'`"
-                remedy = f"stop it ({left}), or name its host in services.subnet_managers"
+                remedy = f"stop it ({left}), or name its host in {self.planned.fabric_managers}"
                 yield Finding(SM, self.planned.name, "", text, remedy, WARNING)
 
     def _pkeys(self) -> Iterator[Finding]:

@@ -37,21 +37,33 @@ class ManagersError(ValueError):
 
 @dataclass(frozen=True)
 class Instance:
-    """An OpenSM: its plane, and its files, name to text. `files` are below `at`."""
+    """An OpenSM: its plane, and its files, name to text. `files` are below `at`; `part` is that of the plan."""
 
     plane: str
     manager: SubnetManager
     files: dict[str, str]
+    part: str = ""
 
     @property
     def at(self) -> str:
         """Return the directory of its files."""
-        return f"{CONFIGURATION}/{directory(self.plane)}"
+        return f"{CONFIGURATION}/{directory(self.plane, self.part)}"
 
     @property
     def unit(self) -> str:
         """Return its unit."""
-        return f"opensm-plane@{directory(self.plane)}.service"
+        return f"opensm-plane@{directory(self.plane, self.part)}.service"
+
+
+def managed_fabrics(cluster: Cluster) -> list[Cluster]:
+    """Return the views of the fabrics with subnet managers; without any the first fabric, whose plan says what is missing."""
+    return [view for view in cluster.views.values() if view.services.subnet_managers] or [cluster.view()]
+
+
+def fabrics_of_host(cluster: Cluster, host: str) -> list[Cluster]:
+    """Return the views of the fabrics that a host manages; for another host the first, whose plan says what is missing."""
+    views = [view for view in cluster.views.values() if host in view.services.subnet_managers]
+    return views or managed_fabrics(cluster)[:1]
 
 
 def infiniband_plan(cluster: Cluster) -> Plan:
@@ -59,7 +71,10 @@ def infiniband_plan(cluster: Cluster) -> Plan:
     work = planned(cluster)
     if work.plan.technology != INFINIBAND:
         raise ManagersError(
-            f"{cluster.path}: fabric.technology is {work.plan.technology}, which has no subnet managers; take services.subnet_managers out"
+            cluster.stated.text(
+                f"{cluster.path}: fabric.technology is {work.plan.technology}, which has no subnet managers; take "
+                "services.subnet_managers out"
+            )
         )
     return work.plan
 
@@ -77,10 +92,15 @@ def instances(cluster: Cluster, plan: Plan, host: str, choices: Mapping[str, Any
         plane = plan.hcas[manager.hca].plane
         try:
             found.append(
-                Instance(plane, manager, opensm_files.files(plan, manager, _choices_of_plane(plan, plane, choices)))
+                Instance(
+                    plane,
+                    manager,
+                    opensm_files.files(plan, manager, _choices_of_plane(plan, plane, choices)),
+                    plan.part,
+                )
             )
         except ValueError as error:
-            wrong += str(error).split("\n")
+            wrong += cluster.stated.text(str(error)).split("\n")
     if wrong:
         raise ManagersError("\n".join(dict.fromkeys(wrong)))
     return found
@@ -89,7 +109,7 @@ def instances(cluster: Cluster, plan: Plan, host: str, choices: Mapping[str, Any
 def _choices_of_plane(plan: Plan, plane: str, choices: Mapping[str, Any]) -> Choices:
     if unknown := sorted(set(choices) - set(_CHOICES)):
         raise ManagersError(f"{', '.join(unknown)} is nothing that can be chosen; allowed: {', '.join(_CHOICES)}")
-    name = directory(plane)
+    name = directory(plane, plan.part)
     stores = any(hca.purpose == STORAGE and hca.plane == plane for hca in plan.hcas.values())
     return Choices(
         engines=tuple(map(str, choices.get("routing_engines") or ())),
@@ -114,10 +134,16 @@ def _secret(name: object) -> bool:
     return str(name).endswith("_key")
 
 
+def all_instances(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> list[Instance]:
+    """Return the OpenSMs of a host in all fabrics; raises what `infiniband_plan` and `instances` raise."""
+    views = fabrics_of_host(cluster, host)
+    return [one for view in views for one in instances(view, infiniband_plan(view), host, choices)]
+
+
 def files(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the entries of bedplate.cluster.files: OpenSM's files of every plane of a host. One with a key is for root alone."""
     found: list[dict[str, Any]] = []
-    for one in instances(cluster, infiniband_plan(cluster), host, choices):
+    for one in all_instances(cluster, host, choices):
         found += [{"path": f"{one.at}/{name}", "content": text} for name, text in sorted(one.files.items())]
         if any(_secret(name) for name in choices.get("options") or ()):
             (conf,) = (entry for entry in found if entry["path"] == f"{one.at}/{opensm_files.OPTIONS}")
@@ -149,7 +175,7 @@ def units(
 
     `enabled` are instances that the host has; those of planes that are gone are stopped, as is Debian's own unit.
     """
-    mine = instances(cluster, infiniband_plan(cluster), host, choices)
+    mine = all_instances(cluster, host, choices)
     found: list[dict[str, Any]] = [{"name": OF_DEBIAN, "masked": True, "state": "stopped"}]
     gone = sorted(set(enabled) - {one.unit for one in mine})
     found += [{"name": name, "enabled": False, "state": "stopped", "drop_ins": {}} for name in gone]
@@ -193,8 +219,9 @@ def files_of_masters(cluster: Cluster, plan: Plan, choices: Mapping[str, Any]) -
 
 
 def proof_digest(cluster: Cluster, choices: Mapping[str, Any]) -> str:
-    """Return the digest of plan and files before they are deployed: a proof with the same digest is not repeated."""
-    return hashlib.sha256(repr(master_files(cluster, choices)).encode()).hexdigest()
+    """Return the digest of plans and files before they are deployed: a proof with the same digest is not repeated."""
+    parts = [repr(master_files(view, choices)) for view in managed_fabrics(cluster)]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def missing_managers(cluster: Cluster, plan: Plan) -> list[Finding]:
@@ -209,18 +236,25 @@ def missing_managers(cluster: Cluster, plan: Plan) -> list[Finding]:
         )
         for host in cluster.services.subnet_managers:
             if host not in there:
-                text = f"{host} of services.subnet_managers has no HCA in this plane of the plan, {effect}"
+                text = cluster.stated.text(
+                    f"{host} of services.subnet_managers has no HCA in this plane of the plan, {effect}"
+                )
                 remedy = f"state hosts.{host}.nics with one of this plane, or, for a node of a rack, in its profile"
                 found.append(Finding(HOST, f"{host}, {_name(plan, plane)}", "", text, remedy, severity))
     return found
 
 
 def _name(plan: Plan, plane: str) -> str:
+    if plan.part and plane:
+        return f"{plan.name}, plane {plane}"
     return f"plane {plane}" if plane else plan.name
 
 
 def planned_managers(cluster: Cluster, choices: Mapping[str, Any], plan: Plan | None = None) -> list[PlannedManagers]:
-    """Return the planned state of every plane with a subnet manager, to read back; ManagersError: their GUIDs are not on record."""
+    """Return the planned state of every plane of a fabric with a subnet manager, to read back.
+
+    ManagersError: their GUIDs are not on record.
+    """
     plan = plan or infiniband_plan(cluster)
     if without := [one.hca for one in plan.managers if not plan.hcas[one.hca].port_guid]:
         raise ManagersError(
@@ -237,9 +271,10 @@ def planned_managers(cluster: Cluster, choices: Mapping[str, Any], plan: Plan | 
         keys = planned_pkeys(plan, plane, master)
         found.append(
             PlannedManagers(
-                plane=plane,
+                plane=directory(plane, plan.part) if plan.part else plane,
                 name=_name(plan, plane),
                 managers=[_manager(plan, one) for one in managers],
+                fabric_managers=cluster.stated.text("services.subnet_managers"),
                 engine=(chosen.engines or engines_of(plan, plane))[0],
                 pkeys={guid: keys[guid] for guid in ports_to_read(keys, keys)},
                 names={
@@ -254,15 +289,16 @@ def planned_managers(cluster: Cluster, choices: Mapping[str, Any], plan: Plan | 
 
 def _manager(plan: Plan, one: SubnetManager) -> PlannedManager:
     hca = plan.hcas[one.hca]
-    unit = f"opensm-plane@{directory(hca.plane)}.service"
-    log = f"{LOGS}/{directory(hca.plane)}/opensm.log"
+    name = directory(hca.plane, plan.part)
+    unit, log = f"opensm-plane@{name}.service", f"{LOGS}/{name}/opensm.log"
     return PlannedManager(hca.host, hca.name, guid_of(hca.port_guid), one.priority, unit, log)
 
 
 def facts_request(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the planes of a host as bedplate.cluster.opensm_facts takes them."""
     found = []
-    for one in planned_managers(cluster, choices):
+    views = fabrics_of_host(cluster, host)
+    for one in [one for view in views for one in planned_managers(view, choices)]:
         for number, manager in enumerate(one.managers):
             if manager.host == host:
                 known = {key: value for key, value in asdict(manager).items() if key in ("guid", "unit", "log")}

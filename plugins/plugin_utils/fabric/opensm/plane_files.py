@@ -15,13 +15,13 @@ from .opensm_options import opensm_conf as options_text
 LEFT_OUT = "left-out.txt"
 
 
-def directory(plane: str) -> str:
-    """Return the name of a plane as that of a directory; `fabric` for the only one.
+def directory(plane: str, part: str = "") -> str:
+    """Return the name of a plane as that of a directory; `fabric` for the only one. `part` is `Plan.part`.
 
-    >>> directory(""), directory("rail 0/a")
-    ('fabric', 'rail-0-a')
+    >>> directory(""), directory("rail 0/a"), directory("", "storage"), directory("rail0", "storage")
+    ('fabric', 'rail-0-a', 'storage', 'storage-rail0')
     """
-    return re.sub(r"[^A-Za-z0-9_.-]", "-", plane).lstrip(".") or "fabric"
+    return re.sub(r"[^A-Za-z0-9_.-]", "-", "-".join(filter(None, (part, plane)))).lstrip(".") or "fabric"
 
 
 def opensm_files(work: Planned, plane: str) -> dict[str, str]:

@@ -40,7 +40,7 @@ def planned(cluster: Cluster) -> Planned:
     wrong: list[str] = []
     known: guid_record.Record = {}
     try:
-        known = guid_record.read(guid_record.path_of(cluster.path))
+        known = guid_record.read(guid_record.path_of(cluster.path, cluster.stated.part))
     except guid_record.RecordError as error:
         wrong = str(error).split("\n")
     try:
@@ -59,7 +59,8 @@ def warnings_of(cluster: Cluster, problems: Iterable[PlanProblem], wrong: Sequen
     problems = list(problems)
     if lines := [*mistake_lines(cluster, filter(_is_error, problems)), *wrong]:
         raise PlanError("\n".join(lines))
-    return [Finding("plan", one.where, "", f"{one.text} [{one.rule}]", severity=WARNING) for one in problems]
+    found = [Finding("plan", one.where, "", f"{one.text} [{one.rule}]", severity=WARNING) for one in problems]
+    return cluster.stated.findings(found)
 
 
 def _is_error(problem: PlanProblem) -> bool:
@@ -79,8 +80,9 @@ def _managers(cluster: Cluster, plan: Plan) -> tuple[list[SubnetManager], dict[s
             SubnetManager(there[host], max(0, _HIGHEST - number)) for number, host in enumerate(wanted) if host in there
         ]
         if not wanted:
-            notes[plane] = ["the cluster file names no services.subnet_managers"]
+            notes[plane] = [cluster.stated.text("the cluster file names no services.subnet_managers")]
         elif without := [host for host in wanted if host not in there]:
             text = f"{', '.join(without)} of services.subnet_managers has no HCA in this plane of the plan"
+            text = cluster.stated.text(text)
             notes[plane] = [f"{text}; state its `nics` under `hosts`, or, for a node of a rack, in its profile"]
     return found, notes

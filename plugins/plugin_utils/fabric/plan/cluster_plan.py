@@ -11,8 +11,9 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist i
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
 
 from ...cluster import Cluster, Fabric, Node
-from ...cluster.fabric_checks import BY_UNIT, in_fabric
+from ...cluster.fabric_checks import in_fabric
 from ...cluster.nvlink_domains import split, whole_sizes
+from ...cluster.schema.fabric_section import BY_UNIT
 from ...cluster.schema.fields import Path, allowed
 from ...cluster.schema.late_mistakes import MistakeCollector
 from ..core.fabric_model import COMPUTE, STORAGE, Domain, Plan, TenantPartition
@@ -29,7 +30,7 @@ def plan_of(cluster: Cluster, written: WrittenCables | None = None) -> Plan:
 
     `written` replaces the list of cables that `fabric.cables` names.
     """
-    fabric, wrong = cluster.fabric, MistakeCollector(cluster.path)
+    fabric, wrong = cluster.fabric, MistakeCollector(cluster.path, cluster.stated)
     if fabric is None:
         wrong.add(("fabric",), "there is no section `fabric`, so there is nothing to plan")
         raise TemplateError("\n".join(wrong.lines()))
@@ -54,7 +55,9 @@ def plan_of(cluster: Cluster, written: WrittenCables | None = None) -> Plan:
         plan.partitions = [
             TenantPartition(one.name, one.pkey, dict(one.members), one.ipoib) for one in fabric.partitions
         ]
-    plan.domains = domains_of(cluster)
+    plan.part, plan.elsewhere = cluster.stated.part, cluster.elsewhere
+    if cluster.stated.first:
+        plan.domains = domains_of(cluster)
     if wrong.found:
         why = TemplateError("\n".join(wrong.lines()))
         why.plan, why.whole = plan, whole
@@ -67,7 +70,7 @@ def _listed(cluster: Cluster, fabric: Fabric, wrong: MistakeCollector, written: 
     try:
         return listed_plan(cluster, fabric, wrong, written)
     except ListError as error:
-        raise TemplateError("\n".join([*wrong.lines(), str(error)])) from None
+        raise TemplateError("\n".join([*wrong.lines(), cluster.stated.text(str(error))])) from None
 
 
 def _templated(
@@ -81,19 +84,33 @@ def _templated(
         for key, text in error.mistakes:
             wrong.add(("fabric", key), text)
         plan, whole = unjoined(fabric.kind, hosts, shape), False
-    plugged = _add_servers(plan, cluster, fabric, wrong, whole)
+    plugged = _add_servers(plan, cluster, fabric, wrong, shape, whole)
+    _check_traits(plan, fabric, wrong)
     # Leaves of servers have uplinks when all servers are plugged in.
     return plan, whole and (plugged or not fabric.leaves), plugged
 
 
+def _check_traits(plan: Plan, fabric: Fabric, wrong: MistakeCollector) -> None:
+    """Note the names in fabric.switches that the plan lacks."""
+    unknown: dict[str, list[str]] = {}
+    for one in fabric.switches:
+        if one.name not in plan.switches:
+            unknown.setdefault(one.key, []).append(one.name)
+    for key, names in unknown.items():
+        others = f", and {len(names) - 1} more of these" if len(names) > 1 else ""
+        said = did_you_mean(names[0], list(plan.switches)) or allowed(list(plan.switches))
+        wrong.add(("fabric", "switches", key), f"the plan has no switch {names[0]!r}{others}.{said}")
+
+
 def _shape(cluster: Cluster, fabric: Fabric) -> FabricShape:
     spare: dict[str, list[int]] = {}
+    ports = {one.name: one.ports for one in fabric.switches if one.ports}
     for _number, switch, port in fabric.spare:
         # What is no port, or comes twice, must not count as one that is lost.
-        if 1 <= port <= fabric.switch_ports and port not in spare.setdefault(switch, []):
+        if 1 <= port <= ports.get(switch, fabric.switch_ports) and port not in spare.setdefault(switch, []):
             spare[switch].append(port)
     return FabricShape(
-        name=cluster.name,
+        name=cluster.fabric_title,
         technology=fabric.technology,
         speed=fabric.speed,
         ports=fabric.switch_ports,
@@ -105,6 +122,8 @@ def _shape(cluster: Cluster, fabric: Fabric) -> FabricShape:
         sharp=fabric.sharp,
         global_links=fabric.global_links,
         spare=spare,
+        own_ports=ports,
+        own_lanes={one.name: one.cage_ports for one in fabric.switches if one.cage_ports},
     )
 
 
@@ -120,16 +139,20 @@ def _host(node: Node, kind: str) -> WiredHost:
     return WiredHost(node.name, nics, rack.name, unit, rack.leaf)
 
 
-def _add_servers(plan: Plan, cluster: Cluster, fabric: Fabric, wrong: MistakeCollector, whole: bool) -> bool:
+def _add_servers(
+    plan: Plan, cluster: Cluster, fabric: Fabric, wrong: MistakeCollector, shape: FabricShape, whole: bool
+) -> bool:
     """Add the NICs of hosts, and the leaves that are theirs; return whether all are plugged in."""
     servers = []
     for host in cluster.hosts.values():
         plugs = [Plug(nic.name, nic.rail, nic.purpose, nic.leaf or "", nic.port, nic.fabric_name) for nic in host.nics]
         rack = cluster.racks.get(host.rack or "")
         servers.append(Server(host.name, plugs, host.rack or "", rack.leaf if rack else ""))
-    found = attach(plan, servers, fabric.leaves, whole)
+    found = attach(plan, servers, fabric.leaves, whole, shape.sized)
     for one in found:
-        where: Path = ("hosts", one.server, "nics", one.number) if one.server else ("fabric", "leaves", one.number)
+        where: Path = (
+            cluster.nic_path(("hosts", one.server), one.number) if one.server else ("fabric", "leaves", one.number)
+        )
         wrong.add(where, one.text)
     return whole and not found
 

@@ -45,7 +45,7 @@ def known_hcas(cluster: Cluster, by_unit: bool) -> dict[str, dict[str, Hca]]:
     for node in cluster.nodes:
         rack = node.rack
         # Without a stated leaf, a rack is not a unit: cables say which leaves it is on.
-        stated = by_unit and rack.leaf != f"leaf-{rack.name}"
+        stated = by_unit and rack.leaf != cluster.stated.leaf(f"leaf-{rack.name}")
         unit = rack.leaf if stated else rack.pod or ""
         found[node.name] = {
             nic.name: Hca(node.name, nic.name, nic.rail, "", STORAGE if nic.rail is None else COMPUTE, rack.name, unit)

@@ -11,7 +11,7 @@ from typing import TypeVar
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
 
 from ...cluster import Cluster, Fabric, SwitchTraits
-from ...cluster.fabric_checks import BY_UNIT
+from ...cluster.schema.fabric_section import BY_UNIT
 from ...cluster.schema.fields import Path, allowed
 from ...cluster.schema.late_mistakes import MistakeCollector
 from ..core.fabric_model import Hca, Link, Plan, Switch
@@ -69,7 +69,7 @@ class _ListedPlan:
         for _number, switch, port in fabric.spare:
             spare.setdefault(switch, []).append(port)
         self.plan = Plan(
-            cluster.name, fabric.kind, fabric.technology, fabric.speed, "4x", float(fabric.oversubscription),
+            cluster.fabric_title, fabric.kind, fabric.technology, fabric.speed, "4x", float(fabric.oversubscription),
             sharp=fabric.sharp, spare={name: sorted(set(ports)) for name, ports in spare.items()}, listed=True,
         )  # fmt: skip
         self.nodes = {node.name for node in cluster.nodes}

@@ -99,7 +99,7 @@ def mistake_lines(cluster: Cluster, problems: Iterable[PlanProblem]) -> list[str
         match = _PLACE.match(one.where)
         rack, name, rest = match.groups() if match else ("", one.where, "")
         alike.setdefault((one.rule, rest, one.text), []).append((rack or "", name))
-    wrong = MistakeCollector(cluster.path)
+    wrong = MistakeCollector(cluster.path, cluster.stated)
     for (rule, rest, text), places in alike.items():
         said = f"{_folded(places)}{rest}: {text}. Mended by {keys_of(rule)} [docs/fabric.md, {rule}]"
         first, *others = _keys(cluster, rule, {name for _rack, name in places})

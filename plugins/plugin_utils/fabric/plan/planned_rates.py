@@ -6,11 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
-
 from ...cluster import Cluster, Fabric
 from ...cluster.cluster_model import HostNic, Nic
-from ...cluster.schema.fields import Path, allowed
+from ...cluster.schema.fields import Path
 from ...cluster.schema.late_mistakes import MistakeCollector
 from ..core.fabric_model import INFINIBAND, Link, Plan
 from ..core.link_rates import SPEEDS, TRADE_NAMES, USUAL_WIDTH, Rate, total_gbits
@@ -44,7 +42,6 @@ class _RatePlanner:
 
     def go(self) -> None:
         plan = self.plan
-        self._check_switches()
         if self.switches or self.nics or any(link.speed or link.width for link in plan.links):
             plan.links = [self._rated(link) for link in plan.links]
         for nic, leaves in self.too_fast.items():
@@ -54,40 +51,32 @@ class _RatePlanner:
         """Return host and device -> what is stated; mistakes are noted once for each NIC of the file."""
         found: dict[tuple[str, str], _NicRate] = {}
         profiles = {
-            profile.name: dict(self._of_nics(("profiles", profile.name), profile.nics))
+            profile.name: dict(self._of_nics(cluster, ("profiles", profile.name), profile.nics))
             for profile in cluster.profiles.values()
         }
         if any(profiles.values()):
             for node in cluster.nodes:
                 found |= {(node.name, device): rate for device, rate in profiles[node.profile.name].items()}
         for host in cluster.hosts.values():
-            found |= {(host.name, device): rate for device, rate in self._of_nics(("hosts", host.name), host.nics)}
+            found |= {
+                (host.name, device): rate for device, rate in self._of_nics(cluster, ("hosts", host.name), host.nics)
+            }
         return found
 
-    def _of_nics(self, owner: Path, nics: Sequence[Nic | HostNic]) -> Iterator[tuple[str, _NicRate]]:
+    def _of_nics(
+        self, cluster: Cluster, owner: tuple[str, str], nics: Sequence[Nic | HostNic]
+    ) -> Iterator[tuple[str, _NicRate]]:
         """Yield device and rate of the NICs that state one."""
         for number, nic in enumerate(nics):
             if not nic.speed and not nic.width:
                 continue
-            keys = (*owner, "nics", number)
+            keys = cluster.nic_path(owner, number)
             width, speed = TRADE_NAMES.get(nic.speed, (nic.width, nic.speed))
             if nic.width and width != nic.width:
                 text = f"{nic.speed} is {width} {speed}, and not {nic.width}. Remove `width`, or write speed: {speed}."
                 self.wrong.add((*keys, "width"), text)
             name = f"{'.'.join(map(str, owner))}.nics ({nic.name})"
             yield nic.name, _NicRate(speed, width, nic.speed, keys, name)
-
-    def _check_switches(self) -> None:
-        """Note switches that a plan without a list does not have; of a list the others know."""
-        unknown: dict[str, list[str]] = {}
-        for one in self.fabric.switches if not self.plan.listed else ():
-            if one.name not in self.plan.switches:
-                unknown.setdefault(one.key, []).append(one.name)
-        for key, names in unknown.items():
-            more = f", and {len(names) - 1} more of these" if len(names) > 1 else ""
-            known = list(self.plan.switches)
-            said = did_you_mean(names[0], known) or allowed(known)
-            self.wrong.add((*_SWITCHES, key), f"the plan has no switch {names[0]!r}{more}.{said}")
 
     def _rated(self, link: Link) -> Link:
         """Return a link with its rate, and the place that states it; without them if it has the plan's."""

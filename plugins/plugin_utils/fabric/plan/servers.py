@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean, few
@@ -49,13 +49,18 @@ class ServerMistake:
 
 
 def attach(
-    plan: Plan, servers: Sequence[Server], leaves: Sequence[str] = (), whole: bool = True
+    plan: Plan,
+    servers: Sequence[Server],
+    leaves: Sequence[str] = (),
+    whole: bool = True,
+    sized: Callable[[Switch], Switch] = lambda switch: switch,
 ) -> list[ServerMistake]:
     """Add the servers' HCAs to a plan, and `leaves` that are theirs alone; return all that is wrong, and [] when all plug in.
 
+    `sized` returns a leaf of servers with its own number of ports; by default that of a leaf of nodes.
     Of a plan that is not `whole`, for it has no cables between switches, only what those do not matter for is told.
     """
-    return _Attaching(plan, servers, leaves, whole).go() if servers or leaves else []
+    return _Attaching(plan, servers, leaves, whole, sized).go() if servers or leaves else []
 
 
 @dataclass
@@ -63,7 +68,8 @@ class _Attaching:
     plan: Plan
     servers: Sequence[Server]
     leaves: Sequence[str]
-    whole: bool = True
+    whole: bool
+    sized: Callable[[Switch], Switch]
     wrong: list[ServerMistake] = field(default_factory=list)
     # Switch -> ports that have a cable, and the end at the other side.
     taken: dict[str, dict[int, str]] = field(default_factory=dict)
@@ -134,7 +140,7 @@ class _Attaching:
             self.sisters[name] = sister.name
             # The group of a rail's leaf is a scalable unit, of which this one is none.
             group = sister.group if sister.rail is None else ""
-            self.plan.add(replace(sister, name=name, rail=rail, rack="", group=group))
+            self.plan.add(self.sized(replace(sister, name=name, rail=rail, rack="", group=group)))
 
     def _sister(self, rail: int | None, server: Server | None) -> Switch:
         """Return the leaf whose spines are above a server's separate leaf."""

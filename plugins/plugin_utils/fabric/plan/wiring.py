@@ -58,7 +58,7 @@ class FabricShape:
     technology: str = "infiniband"
     speed: str = "NDR"
     width: str = "4x"
-    # Ports of a switch, all alike.
+    # Ports of a switch.
     ports: int = 64
     lanes: int = 1
     model: str = ""
@@ -74,6 +74,18 @@ class FabricShape:
     # Switch -> ports that are kept free.
     spare: Mapping[str, Sequence[int]] = field(default_factory=dict)
     spine_rack: str = ""
+    # Switch -> its ports, and the ports of a cage of it, where these differ.
+    own_ports: Mapping[str, int] = field(default_factory=dict)
+    own_lanes: Mapping[str, int] = field(default_factory=dict)
+
+    def ports_of(self, switch: str) -> int:
+        """Return the number of ports of a switch."""
+        return self.own_ports.get(switch, self.ports)
+
+    def sized(self, switch: Switch) -> Switch:
+        """Return a switch with its own number of ports, and of ports of a cage."""
+        lanes = self.own_lanes.get(switch.name, self.lanes)
+        return replace(switch, ports=self.ports_of(switch.name), lanes=lanes)
 
 
 def attach(
@@ -113,7 +125,7 @@ def _switch(
     group: str = "",
     rack: str = "",
 ) -> Switch:
-    return Switch(name, shape.ports, tier, rail, group, plane, rack, shape.lanes, shape.model)
+    return shape.sized(Switch(name, shape.ports, tier, rail, group, plane, rack, shape.lanes, shape.model))
 
 
 def add_spines(
@@ -139,7 +151,7 @@ def uplinks_of(plan: Plan, leaves: Sequence[str], spines: int, shape: FabricShap
     # What is stated holds for every leaf there is, so all that are too full are told of.
     looked = [switch.name for switch in plan.switches.values() if switch.tier == 1] if shape.uplinks else leaves
     hosts = {leaf: plan.used[leaf] - _passed(plan, leaf) for leaf in looked}
-    kept = {leaf: sum(port <= shape.ports for port in plan.spare.get(leaf, ())) for leaf in looked}
+    kept = {leaf: sum(port <= shape.ports_of(leaf) for port in plan.spare.get(leaf, ())) for leaf in looked}
     wanted = shape.uplinks or -(-max(hosts.values()) // spines) * spines
     wrong = []
     if wanted % spines:
@@ -149,15 +161,15 @@ def uplinks_of(plan: Plan, leaves: Sequence[str], spines: int, shape: FabricShap
         wrong.append(("uplinks", text))
     # Where a number that can be split fits, that it does not is none of the leaf's fault.
     least = max(wanted // spines, 1) * spines
-    full: dict[tuple[int, int], list[str]] = {}
+    full: dict[tuple[int, int, int], list[str]] = {}
     for leaf in looked:
-        if least > shape.ports - hosts[leaf] - kept[leaf]:
-            full.setdefault((hosts[leaf], kept[leaf]), []).append(leaf)
-    for (there, free), names in full.items():
+        if least > shape.ports_of(leaf) - hosts[leaf] - kept[leaf]:
+            full.setdefault((hosts[leaf], kept[leaf], shape.ports_of(leaf)), []).append(leaf)
+    for (there, free, ports), names in full.items():
         but = f" and {free} that are kept free" if free else ""
-        has = f"{fold(names)} {'has' if len(names) == 1 else 'have'} {shape.ports} ports{'' if len(names) == 1 else ' each'}"
+        has = f"{fold(names)} {'has' if len(names) == 1 else 'have'} {ports} ports{'' if len(names) == 1 else ' each'}"
         text = (
-            f"{has} and {there} hosts' ports{but}, so {shape.ports - there - free} are left and not {wanted} for "
+            f"{has} and {there} hosts' ports{but}, so {ports - there - free} are left and not {wanted} for "
             f"uplinks to {spines} spines; state fabric.uplinks (a multiple of {spines}), or take fewer hosts to a leaf"
         )
         wrong.append(("uplinks", text))
@@ -199,11 +211,12 @@ def add_cores(plan: Plan, shape: FabricShape) -> None:
     """Join all spines with the cores. Where a spine has fewer uplinks than there are cores, the n-th spines of all pods share a part."""
     spines = [switch for switch in plan.switches.values() if switch.tier == 2]
     down = max(plan.used[spine.name] - _passed(plan, spine.name) for spine in spines)
-    up = min(down, shape.ports - max(len(plan.spare.get(spine.name, ())) for spine in spines) - down)
+    smallest = min(spines, key=lambda spine: spine.ports - len(plan.spare.get(spine.name, ())))
+    up = min(down, smallest.ports - len(plan.spare.get(smallest.name, ())) - down)
     parts = max(1, -(-len(shape.cores) // up)) if up else 0
     if not parts:
         raise TemplateError(
-            f"a spine has {shape.ports} ports and {down} cables from leaves, so no port is left for the cores: take fewer leaves to a "
+            f"a spine has {smallest.ports} ports and {down} cables from leaves, so no port is left for the cores: take fewer leaves to a "
             "pod, more spines, or fewer uplinks of a leaf",
             "spines",
         )

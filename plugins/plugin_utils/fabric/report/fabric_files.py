@@ -18,7 +18,7 @@ from ..opensm.plane_files import directory, opensm_files
 from ..plan.checked_plan import Planned, warnings_of
 from ..plan.checks import check_topology
 from ..simulate import netfile
-from ..topology.planned_topologies import slurm_files, topologies
+from ..topology.planned_topologies import Topologies, slurm_files, topologies
 from . import cable_list
 from .page import page
 from .svg import picture
@@ -32,29 +32,37 @@ def written(work: Planned, slurm_version: str | None = None) -> tuple[dict[str, 
     """
     cluster, plan = work.cluster, work.plan
     version = slurm_version or cluster.slurm.version
-    slurm = topologies(cluster, plan, version)
-    found = slurm_files(slurm.named, version)
+    # Slurm has the topology of the first fabric.
+    slurm = topologies(cluster, plan, version) if cluster.stated.first else None
+    found = slurm_files(slurm.named, version) if slurm else {}
     if plan.technology == INFINIBAND:
         for plane in plan.planes:
-            found |= {f"opensm/{directory(plane)}/{name}": text for name, text in opensm_files(work, plane).items()}
-            found[f"ibsim/{directory(plane)}.net"] = netfile.netfile(plan, plane=plane)
-    odd = warnings_of(cluster, check_topology(plan, slurm.tree, [node.name for node in cluster.nodes]))
-    if slurm.blocks:
-        left_out = {node for nodes in slurm.blocks.left_out.values() for node in nodes}
-        of_blocks = [host for domain in plan.domains for host in domain.hosts if host not in left_out]
-        odd += warnings_of(cluster, check_topology(plan, slurm.blocks, of_blocks))
+            at = directory(plane, plan.part)
+            found |= {f"opensm/{at}/{name}": text for name, text in opensm_files(work, plane).items()}
+            found[f"ibsim/{at}.net"] = netfile.netfile(plan, plane=plane)
+    odd = _of_slurm(cluster, plan, slurm) if slurm else []
     where = places(cluster)
     rows = cable_list.rows(plan, where)
     if lacking := cable_list.unmeasured(plan, rows, where):
         odd.append(Finding("plan", "cabling.csv", "", f"of {len(rows)} cables {lacking[0]}", lacking[1], NOTICE))
-    told = ordered(dict.fromkeys([*work.warnings, *odd, *slurm.findings]))
-    drawn = picture(plan, told, compared=False, branches=slurm.tree.branches)
+    told = cluster.stated.findings(ordered(dict.fromkeys([*work.warnings, *odd])))
+    drawn = picture(plan, told, compared=False, branches=slurm.tree.branches if slurm else None)
     return found | {
         "cabling.csv": cable_list.as_csv(rows),
         "cables-bill.csv": cable_list.as_csv(cable_list.bill(plan, rows), cable_list.Item),
         "fabric.svg": drawn,
         "fabric.html": page(plan, told, rows, drawn=drawn),
     }, told
+
+
+def _of_slurm(cluster: Cluster, plan: Plan, slurm: Topologies) -> list[Finding]:
+    """Return the findings of Slurm's topologies."""
+    odd = warnings_of(cluster, check_topology(plan, slurm.tree, [node.name for node in cluster.nodes]))
+    if slurm.blocks:
+        left_out = {node for nodes in slurm.blocks.left_out.values() for node in nodes}
+        of_blocks = [host for domain in plan.domains for host in domain.hosts if host not in left_out]
+        odd += warnings_of(cluster, check_topology(plan, slurm.blocks, of_blocks))
+    return [*odd, *slurm.findings]
 
 
 def summary(plan: Plan, findings: Sequence[Finding]) -> str:

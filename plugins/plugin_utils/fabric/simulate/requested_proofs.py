@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist i
 
 from ...cluster import Cluster
 from ..core.fabric_model import INFINIBAND, Plan
-from ..opensm.managers import files_of_masters, master_files
+from ..opensm.managers import files_of_masters, managed_fabrics, master_files
 from ..opensm.plane_files import LEFT_OUT, opensm_files
 from ..plan.checked_plan import planned
 from ..topology import slurm_topology
@@ -73,11 +73,13 @@ def of_plan(
     work = planned(cluster)
     work = replace(work, plan=simulated_plan(work.plan))
     version = slurm_version or cluster.slurm.version
-    found = topologies(cluster, work.plan, version)
     files = {plane: opensm_files(work, plane) for plane in work.plan.planes if work.plan.technology == INFINIBAND}
     files |= files_of_masters(cluster, work.plan, choices or {}) if files else {}
     for one in files.values():
         one.pop(LEFT_OUT, None)
+    if not cluster.stated.first:
+        return RequestedProof(work.plan, files)
+    found = topologies(cluster, work.plan, version)
     tree = SlurmProof(slurm_topology.conf(found.tree, version), slurm_topology.shown(found.tree), found.tree.options)
     blocks = None
     if found.blocks:
@@ -86,10 +88,23 @@ def of_plan(
     return RequestedProof(work.plan, files, tree, blocks)
 
 
-def of_managers(cluster: Cluster, choices: Mapping[str, Any]) -> RequestedProof:
-    """Return the proof of the masters' files as the role `opensm` deploys them with its variables; raises what `master_files` raises."""
-    plan, files = master_files(cluster, choices)
-    return RequestedProof(plan, files)
+def of_managers(cluster: Cluster, choices: Mapping[str, Any]) -> list[RequestedProof]:
+    """Return the proofs of the masters' files of all fabrics as the role `opensm` deploys them with its variables.
+
+    Raises what `master_files` raises.
+    """
+    return [RequestedProof(*master_files(view, choices)) for view in managed_fabrics(cluster)]
+
+
+def run_all(requests: Sequence[RequestedProof], seconds: float | None = None) -> ProofReport:
+    """Run the proofs one after the other; `seconds` is by default that of each."""
+    report = ProofReport()
+    for request in requests:
+        one = run(request, seconds or request.seconds)
+        report.findings += one.findings
+        report.planes += one.planes
+        report.lines += one.lines
+    return report
 
 
 def run(request: RequestedProof, seconds: float) -> ProofReport:
@@ -98,8 +113,10 @@ def run(request: RequestedProof, seconds: float) -> ProofReport:
     for plane, files in request.files.items():
         proof = prove(request.plan, plane, files, seconds=seconds)
         report.findings += [one for one in proof.findings if one not in report.findings]
-        report.planes.append(_facts(plane, proof))
-        report.lines.append(f"{plane}: {proof.summary}" if plane else proof.summary)
+        part = request.plan.part
+        report.planes.append({**({"fabric": part} if part else {}), **_facts(plane, proof)})
+        label = " ".join(filter(None, (part, plane)))
+        report.lines.append(f"{label}: {proof.summary}" if label else proof.summary)
     if tree := request.tree:
         report.findings += prove_topology(tree.topology, tree.shown, tree.options, seconds)
         report.lines.append("slurmctld takes the topology")

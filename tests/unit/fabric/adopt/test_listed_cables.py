@@ -199,10 +199,8 @@ def test_keys_that_a_list_makes_idle_are_refused(tmp_path: Path):
     with pytest.raises(ClusterFileError) as error:
         there(tmp_path, section=SECTION.replace("}", ", uplinks: 4, global_links: 1}"))
     check_messages("cable list: keys that count cables", str(error.value).replace(f"{tmp_path}/", "").split("\n"))
-    with pytest.raises(
-        ClusterFileError, match=r"fabric\.switches\.s1\.ports: is for a fabric that a list of cables states"
-    ):
-        there(tmp_path, section='fabric: {spines: s1, switches: {"s1": {ports: 8}}}\n')
+    with pytest.raises(ClusterFileError, match=r"fabric\.switches\.s1\.group: a planned switch has the group of "):
+        there(tmp_path, section='fabric: {spines: s1, switches: {"s1": {ports: 8, group: g1}}}\n')
 
 
 def test_a_stated_place_of_a_host_must_be_that_of_the_list(tmp_path: Path):
