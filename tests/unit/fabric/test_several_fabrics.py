@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_output import ToolOutput
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_output import TABLES, ToolOutput
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.sm_log import MASTER
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import chosen_fabrics
@@ -38,6 +38,7 @@ from tests.unit.fabric.lldp_answers import answers
 from tests.unit.fabric.messages import check_messages
 from tests.unit.fabric.opensm.test_managers import FILE as RAIL_ONLY
 from tests.unit.fabric.pod import ROOT, books, cut, node, play, swap
+from tests.unit.fabric.test_running_routes import read as read_routes
 from tests.unit.fabric.two_fabrics import MIXED, STORAGE, TWO, cluster, record
 
 EXAMPLES = sorted((ROOT / "inventories/examples").glob("*/*.bedplate.yml"))
@@ -535,3 +536,19 @@ def test_the_files_of_the_masters_of_both_fabrics_are_proved(tmp_path: Path):
     assert [(one.get("fabric", ""), one["engine"], one["hcas"]) for one in report.planes] == [
         ("", "ftree", 8), ("storage", "ftree", 4),
     ]  # fmt: skip
+
+
+@pytest.mark.simulation
+def test_the_routes_in_force_of_the_second_fabric(tmp_path: Path):
+    found = cluster(tmp_path, TWO, *EVEN, learned=True)
+    _first, storage = of_managers(found, {})
+    (tmp_path / "scratch").mkdir()
+    saved = []
+    for one in read_routes(storage.plan, storage.files[""], tmp_path / "scratch"):
+        saved.append(tmp_path / f"now.{'fts' if one.kind == TABLES else 'txt'}")
+        saved[-1].write_text(one.text)
+    given = ["-i", found.path, "-e", f"fabric_saved={','.join(map(str, saved))}"]
+    done = play(*books("fabric_routes"), *given, "-e", "fabric_name=storage")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "duo storage: 4 HCAs, busiest link 1.00 times the mean" in " ".join(done.stdout.split())
+    assert play(*books("fabric_routes"), *given).returncode == 2
