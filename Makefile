@@ -12,7 +12,7 @@ export MOLECULE_GLOB := molecule/*/molecule.yml
 
 # Ansible's loader compiles the collection in each process; what tests start keeps the compiled code. Not for benchmarks, nor for sanity.
 TESTS := lint-ansible unit simulation playbook-tests test-core-min test-core-max molecule guest test-full $(addprefix full-,slurm slurm-refused \
-  slurm-packages roles guest gpu daytwo daytwo2 driver update)
+  slurm-packages roles nodes guest gpu daytwo daytwo2 driver update)
 $(TESTS): export PYTHONPATH := $(CURDIR)/tests/kit/compiled
 # Without it each of the processes compiles the tests again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -134,6 +134,10 @@ full-slurm-packages: venv  ## Slurm from packages with SchedMD's names: the whol
 full-roles: venv  ## Every mutant of roles/ and playbooks/ on recorded nodes (20 minutes)
 	$(BIN)/python -m tools.full_results roles --minutes 20 -- bash -c \
 	  'pytest -m full_roles tests/unit/recorded_roles/test_named_mutants.py && $(BIN)/python -m tools.mutate_roles'
+
+.PHONY: full-nodes
+full-nodes: venv  ## Packages, files and units on real machines; settings that are taken away; wrong partitions of a subnet manager
+	$(BIN)/python -m tools.full_results nodes -- env BEDPLATE_FULL=nodes $(BIN)/python -m lab molecule -v --jobs 2 primitives opensm node_settings
 
 .PHONY: full-guest
 full-guest: venv  ## make guest, and its row in docs/testing.md

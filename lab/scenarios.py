@@ -26,6 +26,7 @@ ON_REQUEST = (
     "gpu_ubuntu",
     "patching",
     "plain",
+    "primitives",
     "recover",
     "slurm_dnf",
     "slurm_keys",
@@ -37,7 +38,7 @@ ON_REQUEST = (
 )
 """Scenarios that run when they are named, in `make test-full`: they compile a driver, mirror an archive, install every engine, or
 install by another way what other scenarios install."""
-_LONGEST = ("slurm", "gpu_stack", "daytwo", "node_settings", "opensm", "primitives")
+_LONGEST = ("slurm", "gpu_stack", "daytwo", "opensm", "node_settings")
 """Begun first, so that three at a time end at about the same time. opensm is not among the first three: while they boot, a simulated fabric
 is too slow for OpenSM, which says so in its log."""
 

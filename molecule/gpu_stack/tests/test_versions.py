@@ -107,6 +107,7 @@ def test_two_resolves_from_one_index_write_one_lock(site: Site):
     assert site.lock.read_bytes() == text
 
 
+@pytest.mark.full_in("gpu")
 def test_a_branch_is_its_newest_version_in_the_lock(site: Site, node: Node):
     text = site.lock.read_bytes()
     site.lock.unlink()
@@ -124,6 +125,7 @@ def test_a_branch_is_its_newest_version_in_the_lock(site: Site, node: Node):
     assert site.deploy() == 0
 
 
+@pytest.mark.full_in("gpu")
 def test_an_index_that_gained_versions_changes_no_node(site: Site, node: Node):
     text = site.lock.read_bytes()
     gain_versions()

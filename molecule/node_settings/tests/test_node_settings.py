@@ -186,6 +186,7 @@ def hosts(request: pytest.FixtureRequest) -> list[Any]:
     return [machine(request.config, name) for name in NODES]
 
 
+@pytest.mark.full_in("nodes")
 def test_what_is_taken_away_is_named_before_the_next_boot_and_a_run_brings_it_back(hosts):
     before = drift()
     assert not [name for name in NODES if set(LOST) & set(before[name])]

@@ -117,6 +117,7 @@ def test_a_master_that_is_killed_comes_back():
         time.sleep(1)
 
 
+@pytest.mark.full_in("nodes")
 def test_a_standby_that_is_gone_is_told_of():
     on(STANDBY, f"systemctl stop {UNIT}")
     try:
@@ -127,6 +128,7 @@ def test_a_standby_that_is_gone_is_told_of():
     assert re.search(r"expected sm2 mlx5_0 [a-z ]*standby, found no\b", said)
 
 
+@pytest.mark.full_in("nodes")
 def test_wrong_partitions_turn_verify_red_and_are_mended_without_a_restart():
     before = started(MASTER)
     read_again(MASTER, "Default=0x7fff,ipoib : ALL=limited, SELF=full ;\ntenant=0x0001 : 0xzz=full ;\n")
@@ -172,6 +174,7 @@ def test_files_that_fail_the_proof_do_not_land():
     assert on(MASTER, "cat /etc/opensm/fabric/opensm.conf") == before
 
 
+@pytest.mark.full_in("nodes")
 def test_a_rotated_log_is_left_and_still_tells():
     on(MASTER, "logrotate --force /etc/logrotate.d/opensm-plane")
     on(MASTER, f"test -s {LOG}.1 && systemctl reload {UNIT} && sleep 2 && grep --quiet 'SUBNET UP' {LOG}")
