@@ -95,7 +95,8 @@ def test_a_hashed_line_is_read_and_replaced(keys: tuple[HostKey, HostKey], tmp_p
     path.write_text(Replacement("n2", (), (new,), hashes=True).applied(read(path)))
     assert found_by_ssh_keygen(path, "n2") == [new.text]
     assert found_by_ssh_keygen(path, "n1") == [old.text]
-    assert "n2" not in read(path)
+    # A text in base64 may have the two letters.
+    assert not any(line.startswith("n2") for line in read(path).splitlines())
 
 
 def test_other_lines_stay_to_the_byte(keys: tuple[HostKey, HostKey]):

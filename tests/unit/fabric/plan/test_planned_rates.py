@@ -262,7 +262,7 @@ def mistakes(tmp_path: Path, *edits: tuple[str, str]) -> list[str]:
         (("purpose: storage", "purpose: storage, speed: XDR, width: 1x"), 20),
         (("speed: NDR", "speed: NDR, switches: {leaf-a1: {speed: HDRR}}"), 23),
         (("speed: NDR", 'speed: NDR, switches: {"leaf-b[1-2]": {speed: HDR}}'), 23),
-        (("speed: NDR", "speed: NDR, switches: {leaf-a1: {cage_ports: 2, speed: HDR}}"), 23),
+        (("speed: NDR", "speed: NDR, switches: {leaf-a1: {group: g1, speed: HDR}}"), 23),
     ],
 )
 def test_every_mistake_has_its_line(tmp_path: Path, edit: tuple[str, str], line: int):
