@@ -18,6 +18,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.co
     discovery_sources,
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core import guid_record
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.link_rates import rate_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.opensm import managers
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan import buildable
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.checked_plan import planned
@@ -174,6 +175,11 @@ LATE = {
     "a-port-that-is-not-there": ("kind: leaf-spine", "kind: leaf-spine, missing: 'st2:40'"),
     "a-list-that-is-not-there": ("kind: leaf-spine, spines: core-s1, uplinks: 3", "kind: leaf-spine, cables: c.csv"),
     "mistakes-of-both": ("uplinks: ", "missing: 'zz:1', uplinks: "),
+    # The NIC is the third one of the profile in the file, and the only one in its fabric.
+    "a-nic-faster-than-its-leaf": ("{name: mlx5_2, fabric: storage}", "{name: mlx5_2, fabric: storage, speed: XDR}"),
+    "another-width": ("{name: mlx5_2, fabric: storage}", "{name: mlx5_2, fabric: storage, speed: HDR100, width: 4x}"),
+    "a-leaf-of-another": ("{name: mlx5_1, fabric: storage}", "{name: mlx5_1, fabric: storage, leaf: su1-r0, port: 9}"),
+    "a-switch-of-another": ("kind: leaf-spine", "kind: leaf-spine, switches: {spine1: {speed: EDR}}"),
 }
 
 
@@ -189,6 +195,15 @@ def test_a_mistake_in_a_plan_is_named_with_the_key_of_its_fabric(name: str, tmp_
     check_messages(f"fabrics, plan: {name}", lines, tmp_path)
     assert lines
     assert not [line for line in lines if re.search(r"(?<![\w/])fabric\.(?!md)[a-z_]+", line)]
+
+
+def test_each_fabric_has_its_own_rates(tmp_path: Path):
+    slow = ("{name: mlx5_2, fabric: storage}", "{name: mlx5_2, fabric: storage, speed: EDR, width: 2x}")
+    found = cluster(tmp_path, TWO, slow, ("spines: core-s1", "spines: core-s1, switches: {st2: {speed: EDR}}"))
+    compute, storage = (plan_of(view) for view in found.views.values())
+    assert {rate_of(compute, link) for link in compute.links} == {("4x", "HDR")}
+    rates = {link.a: "".join(rate_of(storage, link)) for link in storage.links}
+    assert [rates[name] for name in ("n1 mlx5_2", "n3 mlx5_2", "sm1 mlx5_1")] == ["2xEDR", "2xEDR", "4xHDR"]
 
 
 def test_the_record_of_a_fabric_is_not_that_of_another_file(tmp_path: Path):
