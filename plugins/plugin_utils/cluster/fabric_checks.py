@@ -42,7 +42,20 @@ def fabrics_of(
         own = mistakes_of(mistakes, stated)
         managers = _managers(stated, data, floor, services, own)
         found[name] = NamedFabric(stated, fabric_of(stated, data, floor, selecting, own) if data else None, managers)
+    _check_unmanaged(found, mistakes)
     return found
+
+
+def _check_unmanaged(fabrics: Mapping[str, NamedFabric], mistakes: Mistakes) -> None:
+    """Note further InfiniBand fabrics without subnet managers where another fabric has some."""
+    if not any(one.subnet_managers for one in fabrics.values()):
+        return
+    for one in fabrics.values():
+        key = one.stated.managers
+        infiniband = one.fabric is not None and one.fabric.technology == "infiniband"
+        if infiniband and not one.stated.first and not one.subnet_managers and key not in mistakes.lines:
+            text = "no `subnet_managers`, so no OpenSM manages it. State its hosts, or [] where a switch manages it."
+            mistakes.add(key, text)
 
 
 def _managers(

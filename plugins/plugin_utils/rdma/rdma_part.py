@@ -206,10 +206,11 @@ def nic_settings(
     address is not stated.
     """
     places = {nic.name: (address, cluster.networks[name]) for nic, address, name in addresses(cluster, node)}
-    guids = _record(cluster) if any(not nic.pci for nic in node.profile.nics) else {}
+    records = _records(cluster) if any(not nic.pci for nic in node.profile.nics) else {}
     found = []
     addressed = {nic.name for nic in node.profile.nics if nic.name in places or (stated and nic.name in stated)}
     for nic in node.profile.nics:
+        guids = records.get(nic.fabric, {})
         guid = "" if nic.pci else guids.get(f"{node.name} {nic.name}", {}).get("node", "")
         address, network = places.get(nic.name, ("", None))
         if stated and nic.name in stated:
@@ -242,16 +243,16 @@ def _way(network: Network | None, rail: int | None) -> dict[str, Any]:
     return {"gateway": address_text(network.gateway), "table": _FIRST_TABLE + rail, "routes": network.routes}
 
 
-def _record(cluster: Cluster) -> Mapping[str, Mapping[str, str]]:
-    """Return the records of all fabrics as one: an adapter is in one of them."""
-    found: dict[str, Mapping[str, str]] = {}
+def _records(cluster: Cluster) -> dict[str, Mapping[str, Mapping[str, str]]]:
+    """Return fabric, "" for the first, -> its record. A card that went to another fabric stays on record in its old one."""
+    found = {}
     for part in dict.fromkeys(["", *(one.stated.part for one in cluster.fabrics.values())]):
         path = guid_record.path_of(cluster.path, part)
         try:
             status = path.stat()
         except OSError:
             continue
-        found |= _read_record(path, status.st_mtime_ns, status.st_size)
+        found[part] = _read_record(path, status.st_mtime_ns, status.st_size)
     return found
 
 

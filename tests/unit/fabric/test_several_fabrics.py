@@ -134,6 +134,7 @@ FAULTS = {
     "first-of-rack": ("leaves: {storage: st2}", "leaves: {compute: st2}"),
     "uneven-leaves": ("leaves: {storage: st2}", "leaves: {storage: 'st[2-4]'}"),
     "name-of-a-directory": ("  storage: {kind", "  opensm: {kind"),
+    "name-of-a-file": ("  storage: {kind", "  proved: {kind"),
     "name-of-a-plane": ("  storage: {kind", "  storage-rail0: {kind"),
     "unknown-key": ("kind: leaf-spine", "kid: leaf-spine"),
     "managers-twice": ("uplinks: 4,", "uplinks: 4, subnet_managers: [sm1],"),
@@ -409,6 +410,33 @@ def test_a_fabric_without_a_plan_is_known_by_name(tmp_path: Path):
     assert chosen_fabrics.chosen(found) == ["compute"]
     assert chosen_fabrics.chosen(found, "storage") == ["storage"]
     assert discovery_sources(found.view("storage")) == [{"name": "n1", "lldp": False, "ports": [{"ca": "mlx5_2"}]}]
+
+
+def test_a_fabric_without_nics_is_not_discovered_through_a_port_of_another(tmp_path: Path):
+    edits = [(f"  storage: {STORAGE}", "  storage: {}")]
+    edits += [(text, "") for text in ("\n      - {name: mlx5_2, fabric: storage}", ", {name: mlx5_1, fabric: storage}")]
+    edits += [("{name: mlx5_0, fabric: storage, purpose: storage}", "{name: mlx5_0}")]
+    found = cluster(tmp_path, TWO, *edits)
+    with pytest.raises(ValueError, match="no NIC is in fabric storage"):
+        discovery_sources(found.view("storage"))
+
+
+def test_a_host_that_counts_its_cards_otherwise_keeps_those_on_record(tmp_path: Path):
+    found = cluster(tmp_path, learned=True)
+    seen = discovery_of(planned(found.view("storage")).plan)
+    node(seen, "n1 mlx5_2").description = "n1 mlx5_1"
+    report = reported(found, "storage", seen)
+    assert not report.failed
+    assert report.counts == {"ok": 13, "unnamed": 1}
+
+
+def test_a_fabric_whose_subnet_managers_are_forgotten_is_refused(tmp_path: Path):
+    forgotten = (", subnet_managers: [sm2, sm1]", "")
+    with pytest.raises(ClusterFileError) as caught:
+        cluster(tmp_path, TWO, forgotten)
+    check_messages("fabrics: forgotten managers", caught.value, tmp_path)
+    found = cluster(tmp_path, TWO, (", subnet_managers: [sm2, sm1]", ", subnet_managers: []"))
+    assert found.view("storage").services.subnet_managers == ()
 
 
 def test_a_fabric_without_a_plan_is_adopted_by_itself(tmp_path: Path):

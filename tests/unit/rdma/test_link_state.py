@@ -112,3 +112,10 @@ def test_the_rate_of_a_link_is_that_of_its_row(tmp_path: Path) -> None:
     (tmp_path / "cables.csv").write_text("a,a_port,b,b_port,speed\ngpu1 mlx5_1,,leaf,1,HDR100\nleaf,2,gpu1,mlx5_0,\n")
     told = deployed(tmp_path, FILE.replace("spines: spine, technology: ethernet", "cables: cables.csv"))
     assert told["expected"]["links"]["rates"] == {"mlx5_1": 100}
+
+
+def test_an_older_leaf_of_a_list_lowers_the_rate_of_its_own_nics_alone(tmp_path: Path) -> None:
+    (tmp_path / "cables.csv").write_text("a,a_port,b,b_port\ngpu1  mlx5_1,,old,1\nleaf,2,gpu1,mlx5_0\n")
+    section = 'cables: cables.csv, technology: infiniband, switches: {"old": {speed: EDR}}'
+    told = deployed(tmp_path, FILE.replace("spines: spine, technology: ethernet", section))
+    assert told["expected"]["links"]["rates"] == {"mlx5_1": 100}

@@ -62,9 +62,9 @@ TENANT_NAME: dict[str, Any] = {
 }
 # The name of a directory, beside those of the first fabric's files and planes.
 FABRIC_NAME: dict[str, Any] = {
-    "pattern": "(?!(comparison|discovered|fabric|ibsim|opensm|slurm)$)(?!(.*-)?(rail|plane)[0-9]+$)[a-z]([a-z0-9-]{0,29}[a-z0-9])?",
+    "pattern": "(?!(comparison|discovered|fabric|ibsim|opensm|proved|slurm)$)(?!(.*-)?(rail|plane)[0-9]+$)[a-z]([a-z0-9-]{0,29}[a-z0-9])?",
     "allowed": "Allowed: at most 31 small letters, digits and '-', starting with a letter; not comparison, discovered, fabric, ibsim, "
-    "opensm or slurm, which are directories, and no end such as rail0 or plane1, which are planes.",
+    "opensm, proved or slurm, which are directories, and no end such as rail0 or plane1, which are planes.",
 }
 # A port of a switch as its label names it; brackets of a hostlist stand for several.
 PORT: dict[str, Any] = {

@@ -109,6 +109,11 @@ def _lines(cluster: Cluster, fabric: Fabric, listed: AdoptedList) -> Iterator[st
     yield f"  kind: {fabric.kind}"
     if fabric.technology != INFINIBAND:
         yield f"  technology: {fabric.technology}"
+    elif not cluster.stated.first:
+        managers = ", ".join(cluster.services.subnet_managers)
+        yield f"  subnet_managers: [{managers}]" + (
+            "" if managers else "  # Hosts of OpenSM; [] where a switch manages it."
+        )
     yield f"  speed: {fabric.speed}"
     yield f"  switch_ports: {fabric.switch_ports}"
     for key, value, usual in (

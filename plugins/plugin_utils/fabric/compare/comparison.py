@@ -182,6 +182,12 @@ def discovery_sources(cluster: Cluster) -> list[dict[str, Any]]:
     devices: dict[str, str] = {}
     for host, device in _devices(cluster, plan) if plan or several else ():
         devices.setdefault(host, device)
+    if several and not devices:
+        # The default port of a host may be in another fabric.
+        raise ValueError(
+            f"{cluster.path}: no NIC is in fabric {cluster.stated.name}, so it cannot be discovered from any host. Name the fabric in the "
+            "`nics` of a profile or a host, or give saved texts with -e fabric_saved"
+        )
     name = next((name for name in first if name in devices), first[0])
     ports = [{"ca": devices[name]}] if several and name in devices else [{}]
     return [{"name": name, "lldp": False, "ports": ports}]

@@ -195,6 +195,10 @@ class _Comparer:
             remedy = (
                 f"move this cable to fabric {other}, and connect the planned one here" if instead else "disconnect it"
             )
+            if self.seen.strangers[first] == CA:
+                remedy += (
+                    "; if the host counts its cards in another order, name them first (role rdma), and compare again"
+                )
         if self._is_nameless(first):
             remedy = "set its NodeDescription (rdma-ndd) and compare again; " + remedy
         if other and self.seen.strangers[first] != CA:

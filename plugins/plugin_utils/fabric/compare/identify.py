@@ -65,7 +65,7 @@ class _Binder:
         nodes = list(self.binding.merged.nodes.values())
         self.seen.ignored = {node.guid for node in nodes if node.kind == CA and is_aggregation(node.description)}
         # The name of a node of another fabric is no slip of a name in this one.
-        strange = {node.guid for node in nodes if fabric_of(self.plan, node.description)}
+        strange = {node.guid for node in nodes if self._is_of_another_fabric(node)}
         every = [node for node in nodes if node.guid not in self.seen.ignored]
         nodes = [node for node in every if node.guid not in strange]
         self._by_name(nodes)
@@ -89,6 +89,11 @@ class _Binder:
             self.seen.strangers[name] = node.kind
         IdentityFindings(self.binding, self.devices.matched).report()
         self.seen.translate(self.plan)
+
+    def _is_of_another_fabric(self, node: MergedNode) -> bool:
+        """Return whether a node has a name of another fabric. A card on record here is in this one: hosts may renumber their cards."""
+        known = node.kind == CA and node.guid in self.binding.on_record
+        return not known and bool(fabric_of(self.plan, node.description))
 
     def _open(self, nodes: Iterable[MergedNode]) -> list[MergedNode]:
         return [node for node in nodes if node.guid not in self.seen.names]
