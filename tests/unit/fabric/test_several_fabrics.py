@@ -294,26 +294,26 @@ def test_subnet_managers_run_an_opensm_for_each_fabric(tmp_path: Path):
         "opensm.service": "stopped", "opensm-plane@rail0.service": "stopped", "opensm-plane@fabric.service": "started",
         "opensm-plane@storage.service": "started",
     }  # fmt: skip
-    asked = managers.facts_request(found, "sm2", {})
-    assert [(one["plane"], one["expected"]) for one in asked] == [("", "standby"), ("storage", "master")]
+    request = managers.facts_request(found, "sm2", {})
+    assert [(one["plane"], one["expected"]) for one in request] == [("", "standby"), ("storage", "master")]
 
 
 def answer_of(found, host: str, **differing: str) -> dict:
     """Return what opensm_facts returns on a host where all is as planned; `differing` are states of units by plane."""
     planes = []
     wanted = {one.plane: one for view in found.views.values() for one in managers.planned_managers(view, {})}
-    for asked in managers.facts_request(found, host, {}):
-        plane = wanted[asked["plane"]]
+    for request in managers.facts_request(found, host, {}):
+        plane = wanted[request["plane"]]
         seen = [
             {"guid": one.guid, "priority": one.priority, "state": "standby" if number else "master"}
             for number, one in enumerate(plane.managers)
         ]
-        state = MASTER if asked["expected"] == "master" else "STANDBY"
+        state = MASTER if request["expected"] == "master" else "STANDBY"
         log = {"state": state, "errors": {}, "last": "", "partitions": "", "up": True, "engine": plane.engine}
         planes.append(
             {
-                "plane": asked["plane"], "unit": differing.get(asked["plane"] or "fabric", "active"), "port": True,
-                "ports": [], "managers": seen, "log": log, "pkeys": {guid: [0xFFFF] for guid in asked["ports"]},
+                "plane": request["plane"], "unit": differing.get(request["plane"] or "fabric", "active"), "port": True,
+                "ports": [], "managers": seen, "log": log, "pkeys": {guid: [0xFFFF] for guid in request["ports"]},
             }
         )  # fmt: skip
     return {"planes": planes}
@@ -476,12 +476,12 @@ def test_lldp_of_another_ethernet_is_left_out(tmp_path: Path):
     text = MIXED.replace("{kind: rail-optimised", "{technology: ethernet, kind: rail-optimised")
     found = cluster(tmp_path, text.replace(", subnet_managers: [sm1, sm2]", ""))
     # Each host is queried once for each fabric, and reports the neighbours of all its adapters.
-    asked: dict[str, list] = {}
+    interfaces_of: dict[str, list] = {}
     for view in found.views.values():
         hosts = {hca.host for hca in plan_of(view).hcas.values()}
         for host, answer in answers(plan_of(view), *hosts).items():
-            asked.setdefault(host, []).extend(answer["lldp"]["interface"])
-    texts = [ToolOutput(host, json.dumps({"lldp": {"interface": interfaces}})) for host, interfaces in asked.items()]
+            interfaces_of.setdefault(host, []).extend(answer["lldp"]["interface"])
+    texts = [ToolOutput(host, json.dumps({"lldp": {"interface": interfaces}})) for host, interfaces in interfaces_of.items()]
     for name in found.views:
         report = comparison_report(found.view(name), texts)
         assert (report.worst, {*report.counts} - {"ok"}) == ("notice", {"partial"})

@@ -86,15 +86,15 @@ def test_a_nic_of_no_rail_is_left_alone(machine: Machine) -> None:
 
 @pytest.mark.parametrize(("fabric", "rate"), [("infiniband, speed: HDR", 200), ("infiniband", 400), ("ethernet", None)])
 def test_the_rate_is_that_of_the_planned_links(tmp_path: Path, fabric: str, rate: float | None) -> None:
-    told = deployed(tmp_path, FILE.replace("technology: ethernet", f"technology: {fabric}"))
-    assert told["expected"]["links"] == {"ethernet": fabric == "ethernet", "rate": rate}
+    rendered = deployed(tmp_path, FILE.replace("technology: ethernet", f"technology: {fabric}"))
+    assert rendered["expected"]["links"] == {"ethernet": fabric == "ethernet", "rate": rate}
 
 
 def test_a_nic_with_a_splitter_cable_has_a_rate_of_its_own(machine: Machine, tmp_path: Path) -> None:
     text = FILE.replace("technology: ethernet", "technology: infiniband, speed: NDR")
     assert text.count("{name: mlx5_0, rail: 0") == 1
-    told = deployed(tmp_path, text.replace("{name: mlx5_0, rail: 0", "{name: mlx5_0, rail: 0, speed: NDR200"))
-    links = told["expected"]["links"]
+    rendered = deployed(tmp_path, text.replace("{name: mlx5_0, rail: 0", "{name: mlx5_0, rail: 0, speed: NDR200"))
+    links = rendered["expected"]["links"]
     assert (links["rate"], links["rates"]) == (400, {"mlx5_0": 200})
     port(machine, "rate", "200 Gb/sec (2X NDR)")
     assert read(machine, RAIL, links) == []
@@ -104,18 +104,18 @@ def test_a_nic_with_a_splitter_cable_has_a_rate_of_its_own(machine: Machine, tmp
 
 def test_the_rate_of_a_link_is_that_of_its_leaf(tmp_path: Path) -> None:
     switches = 'technology: infiniband, kind: rail-optimised, switches: {"leaf-r1-r1": {speed: HDR}}'
-    told = deployed(tmp_path, FILE.replace("technology: ethernet", switches))
-    assert told["expected"]["links"] == {"ethernet": False, "rate": 400, "rates": {"mlx5_1": 200}}
+    rendered = deployed(tmp_path, FILE.replace("technology: ethernet", switches))
+    assert rendered["expected"]["links"] == {"ethernet": False, "rate": 400, "rates": {"mlx5_1": 200}}
 
 
 def test_the_rate_of_a_link_is_that_of_its_row(tmp_path: Path) -> None:
     (tmp_path / "cables.csv").write_text("a,a_port,b,b_port,speed\ngpu1 mlx5_1,,leaf,1,HDR100\nleaf,2,gpu1,mlx5_0,\n")
-    told = deployed(tmp_path, FILE.replace("spines: spine, technology: ethernet", "cables: cables.csv"))
-    assert told["expected"]["links"]["rates"] == {"mlx5_1": 100}
+    rendered = deployed(tmp_path, FILE.replace("spines: spine, technology: ethernet", "cables: cables.csv"))
+    assert rendered["expected"]["links"]["rates"] == {"mlx5_1": 100}
 
 
 def test_an_older_leaf_of_a_list_lowers_the_rate_of_its_own_nics_alone(tmp_path: Path) -> None:
     (tmp_path / "cables.csv").write_text("a,a_port,b,b_port\ngpu1  mlx5_1,,old,1\nleaf,2,gpu1,mlx5_0\n")
     section = 'cables: cables.csv, technology: infiniband, switches: {"old": {speed: EDR}}'
-    told = deployed(tmp_path, FILE.replace("spines: spine, technology: ethernet", section))
-    assert told["expected"]["links"]["rates"] == {"mlx5_1": 100}
+    rendered = deployed(tmp_path, FILE.replace("spines: spine, technology: ethernet", section))
+    assert rendered["expected"]["links"]["rates"] == {"mlx5_1": 100}

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
@@ -96,10 +96,7 @@ def _check_traits(plan: Plan, fabric: Fabric, wrong: MistakeCollector) -> None:
     for one in fabric.switches:
         if one.name not in plan.switches:
             unknown.setdefault(one.key, []).append(one.name)
-    for key, names in unknown.items():
-        others = f", and {len(names) - 1} more of these" if len(names) > 1 else ""
-        said = did_you_mean(names[0], list(plan.switches)) or allowed(list(plan.switches))
-        wrong.add(("fabric", "switches", key), f"the plan has no switch {names[0]!r}{others}.{said}")
+    _note_unknown(plan, "switches", unknown, wrong)
 
 
 def _shape(cluster: Cluster, fabric: Fabric) -> FabricShape:
@@ -157,6 +154,14 @@ def _add_servers(
     return whole and not found
 
 
+def _note_unknown(plan: Plan, section: str, unknown: Mapping[str, Sequence[str]], wrong: MistakeCollector) -> None:
+    """Note the switches that keys of a section of the fabric name and the plan lacks."""
+    for key, names in unknown.items():
+        others = f", and {len(names) - 1} more of these" if len(names) > 1 else ""
+        said = did_you_mean(names[0], list(plan.switches)) or allowed(list(plan.switches))
+        wrong.add(("fabric", section, key), f"the plan has no switch {names[0]!r}{others}.{said}")
+
+
 def _stand(plan: Plan, fabric: Fabric, wrong: MistakeCollector) -> None:
     """Put the switches into the racks that are stated."""
     unknown: dict[str, list[str]] = {}
@@ -165,10 +170,7 @@ def _stand(plan: Plan, fabric: Fabric, wrong: MistakeCollector) -> None:
             plan.switches[name] = replace(switch, rack=rack)
         else:
             unknown.setdefault(key, []).append(name)
-    for key, names in unknown.items():
-        others = f", and {len(names) - 1} more of these" if len(names) > 1 else ""
-        said = did_you_mean(names[0], list(plan.switches)) or allowed(list(plan.switches))
-        wrong.add(("fabric", "switch_racks", key), f"the plan has no switch {names[0]!r}{others}.{said}")
+    _note_unknown(plan, "switch_racks", unknown, wrong)
 
 
 def _leave_out(plan: Plan, fabric: Fabric, wrong: MistakeCollector) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """All files that follow from the plan of a fabric: for Slurm, OpenSM, ibsim, installers of cables, and readers.
 
-What is wrong with the plan ends it before there is any file. What only lacks GUIDs, as before delivery, is left out and told of.
+What is wrong with the plan ends it before there is any file. What only lacks GUIDs, as before delivery, is left out and named.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ def written(work: Planned, slurm_version: str | None = None) -> tuple[dict[str, 
     rows = cable_list.rows(plan, where)
     if lacking := cable_list.unmeasured(plan, rows, where):
         odd.append(Finding("plan", "cabling.csv", "", f"of {len(rows)} cables {lacking[0]}", lacking[1], NOTICE))
-    told = cluster.stated.findings(ordered(dict.fromkeys([*work.warnings, *odd])))
-    drawn = picture(plan, told, compared=False, branches=slurm.tree.branches if slurm else None)
+    findings = cluster.stated.findings(ordered(dict.fromkeys([*work.warnings, *odd])))
+    drawn = picture(plan, findings, compared=False, branches=slurm.tree.branches if slurm else None)
     return found | {
         "cabling.csv": cable_list.as_csv(rows),
         "cables-bill.csv": cable_list.as_csv(cable_list.bill(plan, rows), cable_list.Item),
         "fabric.svg": drawn,
-        "fabric.html": page(plan, told, rows, drawn=drawn),
-    }, told
+        "fabric.html": page(plan, findings, rows, drawn=drawn),
+    }, findings
 
 
 def _of_slurm(cluster: Cluster, plan: Plan, slurm: Topologies) -> list[Finding]:

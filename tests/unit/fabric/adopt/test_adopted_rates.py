@@ -108,31 +108,31 @@ def speeds(plan: Plan) -> Answers:
 
 def runs_at(found: Answers, host: str, device: str, gbits: float) -> None:
     for one in found[host]["lldp"]["interface"]:
-        for name, told in one.items():
+        for name, seen in one.items():
             if name == device:
-                port: dict[str, Any] = told["port"]
+                port: dict[str, Any] = seen["port"]
                 current = f"{gbits:g}GbaseDR4 - {gbits:g}GBASE-R PCS/PMA over 4-lane single-mode fiber PMD"
                 port["auto-negotiation"] = {"supported": True, "enabled": True, "current": current}
 
 
 def test_ethernet_compares_all_gigabits_of_a_link(tmp_path: Path):
     plan = ethernet(tmp_path)
-    told = speeds(plan)
-    found = comparison(plan, {"": discovery_of(told, plan)})
+    answers = speeds(plan)
+    found = comparison(plan, {"": discovery_of(answers, plan)})
     assert [one for one in found.findings if one.kind == "slow"] == []
-    runs_at(told, "gpu02", "mlx5_0", 100)
-    runs_at(told, "gpu03", "mlx5_1", 50)
-    runs_at(told, "gpu04", "mlx5_1", 200)
-    found = comparison(plan, {"": discovery_of(told, plan)})
+    runs_at(answers, "gpu02", "mlx5_0", 100)
+    runs_at(answers, "gpu03", "mlx5_1", 50)
+    runs_at(answers, "gpu04", "mlx5_1", 200)
+    found = comparison(plan, {"": discovery_of(answers, plan)})
     slow = {one.ports[0]: one.expected for one in found.findings if one.kind == "slow"}
     assert slow == {("gpu02 mlx5_0", 1): "200G", ("gpu03 mlx5_1", 1): "100G"}
 
 
 def test_ethernet_is_adopted_and_audited_with_several_speeds(tmp_path: Path):
     plan = ethernet(tmp_path)
-    told = speeds(plan)
-    runs_at(told, "gpu02", "mlx5_0", 25)
-    texts = [ToolOutput(name, json.dumps(answer)) for name, answer in told.items()]
+    answers = speeds(plan)
+    runs_at(answers, "gpu02", "mlx5_0", 25)
+    texts = [ToolOutput(name, json.dumps(answer)) for name, answer in answers.items()]
     assert "25G on the cable" in audited(bare(tmp_path), texts).table
     found = adoption(bare(tmp_path), texts)
     assert "\n  speed: EDR\n" in found.snippet
