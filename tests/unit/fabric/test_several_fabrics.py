@@ -481,7 +481,9 @@ def test_lldp_of_another_ethernet_is_left_out(tmp_path: Path):
         hosts = {hca.host for hca in plan_of(view).hcas.values()}
         for host, answer in answers(plan_of(view), *hosts).items():
             interfaces_of.setdefault(host, []).extend(answer["lldp"]["interface"])
-    texts = [ToolOutput(host, json.dumps({"lldp": {"interface": interfaces}})) for host, interfaces in interfaces_of.items()]
+    texts = [
+        ToolOutput(host, json.dumps({"lldp": {"interface": interfaces}})) for host, interfaces in interfaces_of.items()
+    ]
     for name in found.views:
         report = comparison_report(found.view(name), texts)
         assert (report.worst, {*report.counts} - {"ok"}) == ("notice", {"partial"})
