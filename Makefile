@@ -55,7 +55,7 @@ lint-python: venv
 
 .PHONY: lint-ansible
 lint-ansible: venv
-	ansible-lint --strict
+	$(BIN)/python -m tools.lint_ansible
 
 .PHONY: sanity
 sanity: venv  ## ansible-test sanity on the built collection, with the oldest and the newest Python of nodes (three minutes)
