@@ -1,9 +1,12 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
 """ansible-lint over the repository, with the syntax of all playbooks checked by one process.
 
 ansible-lint starts `ansible-playbook --syntax-check` for each playbook, for each role and for each imported playbook: two hundred starts of
 Python, which load Ansible, the collection and mostly the same roles again. They were five sixths of the cost of the whole lint. Here one
 process reads all playbooks and every file of tasks of every role, and ansible-lint does the rest.
 """
+
+from __future__ import annotations
 
 import os
 import subprocess
@@ -17,6 +20,7 @@ from ansiblelint.__main__ import main as ansible_lint
 from ansiblelint.runner import Runner
 
 ROOT = Path(__file__).resolve().parents[1]
+_MARKS = {"hosts", "ansible.builtin.import_playbook"}
 
 
 def playbooks(root: Path = ROOT) -> list[Path]:
@@ -27,13 +31,16 @@ def playbooks(root: Path = ROOT) -> list[Path]:
 
 def _is_playbook(path: Path) -> bool:
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return isinstance(content, list) and any(isinstance(entry, dict) and {"hosts", "ansible.builtin.import_playbook"} & entry.keys() for entry in content)
+    return isinstance(content, list) and any(isinstance(entry, dict) and _MARKS & entry.keys() for entry in content)
 
 
 def play_of_all_tasks(root: Path = ROOT) -> str:
     """Return a playbook that imports each file of tasks of each role."""
     files = sorted((root / "roles").glob("*/tasks/*.yml"))
-    imports = [{"ansible.builtin.import_role": {"name": f"bedplate.cluster.{file.parts[-3]}", "tasks_from": file.name}} for file in files]
+    imports = [
+        {"ansible.builtin.import_role": {"name": f"bedplate.cluster.{file.parts[-3]}", "tasks_from": file.name}}
+        for file in files
+    ]
     return yaml.safe_dump([{"hosts": "localhost", "tasks": imports}])
 
 

@@ -15,6 +15,7 @@ from tests.kit.recorded.scenario import Scenario, judge, play
 from tests.kit.recorded.stage import Run, Stage
 
 ROOT = Path(__file__).parents[3]
+pytestmark = pytest.mark.playbooks
 KEY = "f" * 64
 LOOK = {
     "backup": "",

@@ -1,4 +1,7 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
 """The syntax of all playbooks and roles in one process."""
+
+from __future__ import annotations
 
 from pathlib import Path
 
@@ -40,8 +43,16 @@ def test_right_syntax_has_no_errors(project: Path) -> None:
     ("path", "content", "said"),
     [
         ("playbooks/site.yml", "- hosts: localhost\n  tasks:\n    - ansible.builtin.debugg:\n", "debugg"),
-        ("molecule/slurm/converge.yml", "- ansible.builtin.import_playbook: ../../playbooks/absent.yml\n", "absent.yml"),
-        ("roles/slurm/tasks/verify.yml", "- ansible.builtin.debug:\n  ansible.builtin.fail:\n", "roles/slurm/tasks/verify.yml"),
+        (
+            "molecule/slurm/converge.yml",
+            "- ansible.builtin.import_playbook: ../../playbooks/absent.yml\n",
+            "absent.yml",
+        ),
+        (
+            "roles/slurm/tasks/verify.yml",
+            "- ansible.builtin.debug:\n  ansible.builtin.fail:\n",
+            "roles/slurm/tasks/verify.yml",
+        ),
     ],
     ids=["unknown module", "absent playbook", "tasks of a role that no playbook imports"],
 )
