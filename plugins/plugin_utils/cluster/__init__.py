@@ -9,7 +9,7 @@ from ..gpu_lock import lock_document, stray_files
 from ..gpu_rows import rows_file
 from ..snapshots import snapshot_lock
 from .build_cluster import build
-from .cluster_model import (
+from .model import (
     Cluster,
     Fabric,
     Gpus,

@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
 
-from .cluster_model import Network
+from .model import Network
 from .schema.fields import Mistakes, Path
 
 

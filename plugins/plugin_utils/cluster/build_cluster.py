@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from .addresses import networks_of
-from .cluster_model import Cluster, names_slurmdbd
 from .fabric_checks import fabrics_of
 from .gpu_stack_checks import with_gpu_stacks, with_settings
 from .mig_split import with_mig
+from .model import Cluster, names_slurmdbd
 from .name_clashes import check_names
 from .needed_options import check_needed
 from .package_access import package_access_of

@@ -8,7 +8,7 @@ from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
 
-from .cluster_model import Fabric, NamedFabric, Profile, Services, SwitchTraits, Tenant
+from .model import Fabric, NamedFabric, Profile, Services, SwitchTraits, Tenant
 from .nvlink_domains import check_names
 from .rack_layout import Floor, hostlist, more
 from .schema.cluster_file import SWITCH

@@ -15,7 +15,7 @@ from ..gpu_stack import stack_table
 from ..gpu_stack.apt_repositories import of_stack
 from ..gpu_stack.resolve import Request, Stack, StackError
 from ..gpu_stack.settings import gpu_settings
-from .cluster_model import Cluster, GpuMirror, GpuStack, Profile
+from .model import Cluster, GpuMirror, GpuStack, Profile
 from .package_access import refuse_password
 from .schema.fields import Mistakes, Path
 from .schema.gpu_sections import GPU_STACK

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..gpu_stack import mig_profiles
-from .cluster_model import Gpus, Profile
+from .model import Gpus, Profile
 from .schema.fields import Mistakes, Path
 
 Layout = Mapping[str, int]

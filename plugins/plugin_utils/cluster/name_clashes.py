@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from .cluster_model import Cluster, Profile
+from .model import Cluster, Profile
 from .schema.fields import Mistakes, Path, dotted
 
 # Words of Slurm's own, where a NodeSet or a feature has a name.

@@ -16,7 +16,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from ..slurm.tables.conf_text import text_of
-from .cluster_model import Cluster
+from .model import Cluster
 from .rack_layout import more
 from .schema.fields import Mistakes, Path, dotted
 

@@ -14,8 +14,8 @@ from ..gpu_rows import lifecycle, rows_file
 from ..gpu_rows.unverified import unverified_rows
 from ..gpu_stack.resolve import Request, Stack, StackError
 from ..gpu_stack.stack_model import StackTable
-from .cluster_model import Cluster, Profile
 from .gpu_stack_checks import request_of, stack_of
+from .model import Cluster, Profile
 
 
 def notices(cluster: Cluster, today: date | None = None) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
-from .cluster_model import Cluster, Node, Rack
+from .model import Cluster, Node, Rack
 from .rack_layout import Floor
 from .schema.fields import Mistakes, Path
 

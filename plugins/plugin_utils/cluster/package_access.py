@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..gpu_stack import stack_table
-from .cluster_model import PackageAccess, PackageLogin, Profile
+from .model import PackageAccess, PackageLogin, Profile
 from .schema.fields import Mistakes, Path
 
 _AT: Path = ("package_access",)

@@ -13,7 +13,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.memory.mem
     excesses,
 )
 
-from .cluster_model import Gpus, Nic, Numa, Profile
+from .model import Gpus, Nic, Numa, Profile
 from .schema.fields import Mistakes, Path
 
 # Hardware threads that cores have.

@@ -11,7 +11,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist i
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
 
 from .addresses import Book
-from .cluster_model import Host, HostNic, Network, Node, Profile, Rack
+from .model import Host, HostNic, Network, Node, Profile, Rack
 from .profiles import fabric_of_nic
 from .schema.cluster_file import NODE, RACK, SWITCH
 from .schema.fields import Field, Mistakes, Path, allowed, dotted

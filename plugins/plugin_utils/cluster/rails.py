@@ -9,7 +9,7 @@ from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 from .addresses import address_text
-from .cluster_model import Cluster, Network, Nic, Node, Profile
+from .model import Cluster, Network, Nic, Node, Profile
 from .profiles import numbers
 from .schema.fields import Mistakes, Path
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .cluster_model import Node, Partition, Profile, Services
+from .model import Node, Partition, Profile, Services
 from .rack_layout import Floor, hostlist
 from .schema.fields import Mistakes, Path
 

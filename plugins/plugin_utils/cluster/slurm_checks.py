@@ -10,7 +10,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.accounting.
 
 from ..slurm.tables import options
 from ..slurm.tables.conf_text import text_of
-from .cluster_model import Profile, Slurm
+from .model import Profile, Slurm
 from .schema.fields import Mistakes, Path
 from .script_files import check_scripts, scripts_of
 

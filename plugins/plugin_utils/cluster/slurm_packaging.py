@@ -9,7 +9,7 @@ from typing import Any
 
 from ..gpu_stack import stack_table
 from ..slurm.tables.packagings import DEFAULT, OWN, Packaging, managers, names, own, packaging
-from .cluster_model import Cluster, Profile, Services, Slurm, SystemUser
+from .model import Cluster, Profile, Services, Slurm, SystemUser
 from .schema.fields import Mistakes, Path
 from .schema.late_mistakes import MistakeCollector
 from .schema.slurm_sections import OWN as OWN_KEYS

@@ -11,7 +11,7 @@ from ..gpu_stack import stack_table
 from ..gpu_stack.stack_model import ARCHITECTURES
 from ..snapshots import snapshot_lock
 from ..snapshots.snapshot_lock import SnapshotLock, SnapshotLockError
-from .cluster_model import Node, Profile, SnapshotOrigin, Snapshots
+from .model import Node, Profile, SnapshotOrigin, Snapshots
 from .package_access import refuse_password
 from .rack_layout import Floor, hostlist
 from .schema.fields import Mistakes, Path

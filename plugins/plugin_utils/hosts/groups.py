@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ..cluster.cluster_model import Cluster
+from ..cluster import Cluster
 from ..cluster.name_clashes import group_name
 from ..slurm import scripts
 

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path as FilePath
 from typing import Any
 
+from ..cluster import Cluster, Services
 from ..cluster.build_cluster import build
-from ..cluster.cluster_model import Cluster, Services
 from ..cluster.schema.cluster_file import CLUSTER_FILE
 from ..cluster.schema.fields import Mistake, Mistakes, Path, dotted, walk
 

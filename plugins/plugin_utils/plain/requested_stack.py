@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..cluster.cluster_model import GpuStack, Profile
+from ..cluster import GpuStack, Profile
 from ..cluster.gpu_stack_checks import with_stack
 from ..cluster.schema.fields import Field, Path, walk
 from ..cluster.schema.gpu_sections import PROFILE_GPU_STACK

@@ -15,9 +15,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.rdma import nccl_
 from ansible_collections.bedplate.cluster.plugins.module_utils.rdma.rdma_devices import NicSettings
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.pci import nccl_files
 
-from ..cluster import Cluster, Nic, Node
+from ..cluster import Cluster, Network, Nic, Node
 from ..cluster.addresses import address_text
-from ..cluster.cluster_model import Network
 from ..cluster.rails import addresses
 from ..cluster.schema.text_rules import PCI, WORD
 from ..fabric.core import guid_record

@@ -17,7 +17,7 @@ from .tables.conf_text import HEADER, text_of
 from .tables.script_table import CLIENTS, CONTROLLERS, NODES, ScriptOption, by_option, files_beside, script_options
 
 if TYPE_CHECKING:  # the cluster's groups are made with this module
-    from ..cluster.cluster_model import Cluster
+    from ..cluster import Cluster
 
 DIRECTORY = "/etc/slurm/scripts"
 

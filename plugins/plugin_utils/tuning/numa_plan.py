@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..cluster.cluster_model import Profile
+from ..cluster import Profile
 
 
 def plan_of(profile: Profile) -> dict[str, Any]:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from ..cluster import Cluster
-from ..cluster.cluster_model import GpuStack
+from ..cluster import Cluster, GpuStack
 from ..cluster.schema.cluster_file import CLUSTER_FILE
 from ..cluster.schema.fields import Field, dotted, json_schema
 from ..cluster.schema.reader import read

@@ -12,8 +12,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding im
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 
-from ...cluster import Cluster
-from ...cluster.cluster_model import HostNic, Nic
+from ...cluster import Cluster, HostNic, Nic
 from ..core.fabric_model import Hca, Link
 from ..core.guid_record import Record
 from ..core.link_rates import USUAL_WIDTH, Rate, named_rate

@@ -11,8 +11,7 @@ from dataclasses import replace
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 
-from ...cluster import Cluster
-from ...cluster.cluster_model import Fabric, SwitchTraits
+from ...cluster import Cluster, Fabric, SwitchTraits
 from ..core.fabric_model import INFINIBAND
 from ..core.fabric_shape import DRAGONFLY, LEAF_SPINE, RAIL_ONLY, RAIL_OPTIMISED, RecognisedShape, counted_cables
 from ..core.link_rates import named_rate

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ...cluster import Cluster, Fabric
-from ...cluster.cluster_model import HostNic, Nic
+from ...cluster import Cluster, Fabric, HostNic, Nic
 from ...cluster.schema.fields import Path
 from ...cluster.schema.late_mistakes import MistakeCollector
 from ..core.fabric_model import INFINIBAND, Link, Plan
