@@ -94,7 +94,7 @@ def test_two_tiers_route_as_well_with_aggregation_nodes():
 @pytest.mark.parametrize("name", SHARP)
 def test_what_is_proposed_for_three_tiers_with_aggregation_nodes_is_the_best_of_all(name: str):
     found = judged_with_sharp(name)
-    print(f"{name} HCAs in three tiers with aggregation nodes: {found.summary}")
+    print(f"{name} HCAs in three tiers with aggregation nodes: {found.summary}", *table(found.trials), sep="\n  ")
 
 
 # 256 HCAs in two and three tiers.
