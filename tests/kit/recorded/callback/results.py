@@ -50,13 +50,15 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
 
     def _keep(self, result: Any, status: str) -> None:
         task, data = result._task, result._result
+        # Of a loop, what each item says; its own message is that all are done.
+        items = [one.get("msg", "") for one in data.get("results", ()) if isinstance(one, dict)]
         line = {
             "host": result._host.get_name(),
             "action": task.resolved_action or task.action,
             "place": task.get_path(),
             "status": status,
             "changed": bool(data.get("changed")),
-            "msg": "\n".join(map(str, [data.get("msg", ""), *data.get("warnings", ())])),
+            "msg": "\n".join(map(str, [data.get("msg", ""), *items, *data.get("warnings", ())])),
         }
         with (Path(self.get_option("folder")) / "results.jsonl").open("a") as stream:
             stream.write(json.dumps(line) + "\n")
