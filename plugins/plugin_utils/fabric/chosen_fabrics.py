@@ -110,7 +110,7 @@ def _of_fabrics(cluster: Cluster, names: Sequence[str], saved: object) -> dict[s
 def _paths(files: object) -> list[str]:
     """Return absolute paths; a relative one is in the directory of the run."""
     listed = files.split(",") if isinstance(files, str) else files if isinstance(files, Sequence) else [files]
-    return [str(Path(str(one)).expanduser().resolve()) for one in listed]
+    return [str(Path(str(one).strip()).expanduser().resolve()) for one in listed]
 
 
 def discoveries(answers: Iterable[object], name: str) -> list[Any]:

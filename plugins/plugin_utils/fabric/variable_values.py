@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..common.run_variables import SWITCH
 from .compare.comparison import FATAL
 from .port_names.port_dialects import dialects
 from .topology.slurm_topology import TopologyError, release
@@ -72,6 +73,20 @@ def _adopt(value: object) -> str:
     )
 
 
+def _switch(value: object) -> str:
+    # Ansible takes any other word as false, and the run would do less than it was started for without a word.
+    return "" if SWITCH.takes(value) else f"{value!r} is unknown; allowed: {SWITCH.allowed}"
+
+
+def _saved(value: object) -> str:
+    """Return why files cannot be read: the name of one is empty."""
+    for files in value.values() if isinstance(value, Mapping) else [value]:
+        names = files.split(",") if isinstance(files, str) else files if isinstance(files, Sequence) else [None]
+        if not names or not all(isinstance(name, str) and name.strip() for name in names):
+            return f"{files!r} has an empty name of a file; allowed: files with commas or as a list, or fabric -> those"
+    return ""
+
+
 def _number(value: object) -> str:
     right = not isinstance(value, bool) and re.fullmatch(r"[1-9][0-9]{0,8}", str(value))
     return "" if right else f"{value!r} is not a number; allowed: 1 or more"
@@ -94,6 +109,9 @@ _JUDGES: dict[str, Callable[[object], str]] = {
     "fabric_slurm_version": _version,
     "fabric_adopt": _adopt,
     "fabric_fail_on": _fail_on,
+    "fabric_record": _switch,
+    "fabric_saved": _saved,
+    "fabric_topology_partial": _switch,
     "fabric_port_dialect": _dialect,
     "fabric_port_step": _number,
     "fabric_simulation_timeout": _number,

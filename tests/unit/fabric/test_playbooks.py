@@ -60,6 +60,9 @@ def test_a_fault_fails_the_run_and_leaves_its_files(tmp_path: Path):
     assert done.returncode == 2
     assert "Nodes=gpu[001-032]" in (tmp_path / "fabric/discovered/slurm/topology.conf").read_text()
     assert "ERROR    swapped  rack net1, su1-r3 port" in done.stdout
+    # The written files are not printed, so that the finding stays on the screen.
+    assert "1 swapped. All are in" in done.stdout
+    assert "<!DOCTYPE html>" not in done.stdout
     assert {path.name for path in (tmp_path / "fabric/comparison").iterdir()} == {
         "findings.json", "findings.xml", "fabric.html",
     }  # fmt: skip

@@ -10,7 +10,11 @@ from pathlib import Path
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, WARNING, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.gc_pause import suspend_collection
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_output import LLDP, ToolOutput
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_output import (
+    LLDP,
+    SavedError,
+    ToolOutput,
+)
 
 from ...cluster import Cluster
 from ..compare.lldp_discovery import read_discoveries
@@ -103,6 +107,10 @@ def _seen(cluster: Cluster, outputs: Sequence[ToolOutput], step: int) -> SeenFab
         read_discoveries(outputs, plan, step), rails if any(one is not None for one in rails.values()) else None
     )
     seen.plan.name = cluster.fabric_title
+    if not seen.plan.switches:
+        raise SavedError(
+            "no switch was discovered, so nothing was checked. Discover again; for RoCE, lldpd runs on hosts and switches"
+        )
     return seen
 
 

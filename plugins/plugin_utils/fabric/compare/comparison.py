@@ -105,9 +105,12 @@ def _lldp_part(plan: Plan, outputs: Sequence[ToolOutput]) -> tuple[Plan, list[Fi
     silent = [name for name in silent if any(box[hca] == name for hca in box.keys() - kept)]
     text = f"{len(plan.links) - len(links)} cables were not compared, since neither end was queried"
     text += f"; of hosts: {few(silent)}" if silent else "; all of them are between switches"
-    finding = Finding(
-        "partial", plan.name, "", text, "query the switches with lldpctl, too", WARNING if silent else NOTICE
-    )
+    if links:
+        remedy, severity = "query the switches with lldpctl, too", WARNING if silent else NOTICE
+    else:
+        remedy = "no answer is of a device of the plan: save `lldpctl -f json` of each as NAME.json, or query the hosts"
+        severity = ERROR
+    finding = Finding("partial", plan.name, "", text, remedy, severity)
     part = replace(
         plan,
         links=links,

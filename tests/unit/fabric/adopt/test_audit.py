@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, NOTICE, WARNING, Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_output import SavedError, ToolOutput
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.adopt.adoption import audited
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.adopt.audit import KINDS, audit
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.fabric_model import Link
@@ -200,6 +201,14 @@ def test_two_nodes_of_one_name_and_a_switch_that_does_not_answer(tmp_path: Path)
     spine = next(name for name, switch in world.plan.switches.items() if switch.tier == 2)
     world.mute.add(spine)
     assert [(one.kind, one.severity, one.where) for one in found(world)] == [("partial", ERROR, spine)]
+
+
+def test_hosts_without_a_neighbour_are_no_fabric_in_order(tmp_path: Path):
+    there = existing("leaf-spine", 3, tmp_path)
+    for answer in ('{"lldp": {}}', '{"lldp": {"interface": []}}', '{"lldp": [{}]}'):
+        with pytest.raises(SavedError) as error:
+            audited(there.cluster(), [ToolOutput("gpu001", answer)])
+    check_messages("audit: nothing was discovered", error.value)
 
 
 def test_the_page_has_every_kind_of_finding():

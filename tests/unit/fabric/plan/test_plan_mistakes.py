@@ -209,6 +209,11 @@ def test_a_directory_that_ansible_would_read_as_inventory_is_told_of():
         ("fabric_port_step", "0"),
         ("fabric_simulation_timeout", True),
         ("fabric_host_pattern", "("),
+        ("fabric_record", "yess"),
+        ("fabric_topology_partial", 2),
+        ("fabric_saved", [""]),
+        ("fabric_saved", "a.txt,,b.txt"),
+        ("fabric_saved", {"compute": "a.txt", "storage": None}),
     ],
 )
 def test_a_variable_that_no_playbook_takes_is_told_of(name: str, value: object):
@@ -224,7 +229,11 @@ def test_variables_that_are_right_or_not_there_are_no_mistake():
         "fabric_fail_on": "never",
         "fabric_port_step": 4,
         "fabric_host_pattern": "n.*",
+        "fabric_record": "yes",
+        "fabric_topology_partial": False,
     }
+    for saved in ("a.txt", "a.txt, b.txt", ["a.txt"], {"compute": "a.txt", "storage": ["b.txt", "c.txt"]}):
+        assert arguments.mistakes({"fabric_saved": saved}, FILE) == []
     assert arguments.mistakes({**given, "fabric_simulation_timeout": "600", "fabric_group_pattern": None}, FILE) == []
 
 

@@ -16,6 +16,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.co
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.fabric_model import Plan
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.checked_plan import planned
 from tests.unit.fabric.lldp_answers import Answers
+from tests.unit.fabric.messages import check_messages
 from tests.unit.fabric.pod import POD, cluster
 from tests.unit.fabric.roce.test_lldp_limits import ports
 from tests.unit.fabric.roce.test_roce_names import BROKEN, WHOLE, System, answers
@@ -53,6 +54,16 @@ def test_settings_of_the_site_reach_the_comparison(tmp_path: Path):
     ports(told, "gpu001")[0]["mfs"] = "4222"
     assert comparison_report(found, outputs(told)).counts["mtu"] == 1
     assert "mtu" not in comparison_report(found, outputs(told, LldpSettings("nxos", 4200))).counts
+
+
+def test_answers_of_other_devices_alone_compare_nothing_and_fail(tmp_path: Path):
+    found, plan = roce(tmp_path)
+    (answer,) = answers(plan, next(iter(WHOLE.values())), "gpu001").values()
+    report = comparison_report(found, outputs({"lldp": answer}))
+    assert (report.counts["ok"], report.failed) == (0, True)
+    check_messages(
+        "comparison: no answer is of the plan", [one for one in report.table.split("\n") if "partial" in one]
+    )
 
 
 def test_topology_of_slurm_without_a_plan(tmp_path: Path):
