@@ -44,4 +44,5 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         except OSError as error:
             raise AnsibleActionFail(f"the lock was not written: {error.filename}: {error.strerror}") from None
         facts = {"changed": report.changed, "msg": report.msg, "lock": report.path, "sha256": report.sha256}
-        return {**result, **facts, "changes": report.lines}
+        warnings = {"warnings": report.warnings} if report.warnings else {}
+        return {**result, **facts, **warnings, "changes": report.lines}

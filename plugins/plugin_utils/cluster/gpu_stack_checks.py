@@ -171,11 +171,16 @@ def version_mistakes(cluster: Cluster) -> list[str]:
         lock = lock_document.read(cluster.path)
     except LockError as error:
         return error.mistakes
+    return mistakes_with(cluster, lock)
+
+
+def mistakes_with(cluster: Cluster, lock: GpuLock | None) -> list[str]:
+    """Return a line for each mistake of the sets of profiles with the versions of a lock, without one with the table's."""
     wrong = MistakeCollector(cluster.path)
     for name, profile in cluster.profiles.items():
         try:
             if profile.gpu_stack and profile.gpus:
-                stack_of(profile.gpu_stack, profile)
+                stack_of(replace(profile.gpu_stack, lock=lock), profile)
         except StackError as error:
             for refusal in error.refusals:
                 text = f"profile {name}: {refusal.text}{_remedy(refusal.rule, lock)} [{refusal.rule}]"

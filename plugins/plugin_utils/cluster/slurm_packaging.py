@@ -140,7 +140,8 @@ def _check_own(table: Mapping[str, Any], manager: str, services: Services, mista
             mistakes.add(_PATH, f"{key!r} is missing in the site's own table: {PACKAGES[key].description}")
         elif not any(one.where.startswith(mistakes.place((*_PATH, key))) for one in mistakes.found):
             mistakes.add((*_PATH, key), f"has no value: {PACKAGES[key].description}")
-    if "release" in missing:
+    # A pattern that is not allowed is None, and has its own mistake: no package can be compared with it.
+    if "release" in missing or not all(table["release"]):
         return
     found = own(manager, {**_absent(), **table})
     for part in (*_OF_SERVICE, "controller", "compute", "headers"):

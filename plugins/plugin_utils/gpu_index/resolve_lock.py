@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..cluster import Cluster
+from ..cluster.gpu_stack_checks import mistakes_with
 from ..gpu_lock import lock_document
 from ..gpu_lock.lock_document import GpuLock, LockError
 from ..gpu_stack import stack_table
@@ -16,17 +17,22 @@ from .index_model import IndexReadError
 
 MISSING, UPDATE, OFF = "missing", "update", "off"
 MODES = (MISSING, UPDATE, OFF)
+_UNMET = "; what the cluster file states cannot be installed with these versions, as the warnings say, so every other playbook refuses it"
 
 
 @dataclass(frozen=True)
 class LockReport:
-    """Result of a run, or its prediction in check mode. `lines` has a line for each package that changes for the nodes."""
+    """Result of a run, or its prediction in check mode. `lines` has a line for each package that changes for the nodes.
+
+    `warnings`: keys that nothing was compared with, and sets of profiles that the indexes cannot serve.
+    """
 
     path: str
     changed: bool
     msg: str
     lines: list[str] = field(default_factory=list)
     sha256: str = ""
+    warnings: list[str] = field(default_factory=list)
 
 
 def resolve(cluster: Cluster, mode: str, origins: bool = False, check: bool = False) -> LockReport:
@@ -48,9 +54,9 @@ def resolve(cluster: Cluster, mode: str, origins: bool = False, check: bool = Fa
         text = f"{path} exists and stays as it is; -e gpu_resolve=update reads the repositories again"
         return LockReport(str(path), False, text, sha256=lock.sha256 if lock else "")
     # The owners' repositories are read to build the mirror, whose key may not exist yet.
-    wrong = judged(cluster, mirrors=not origins).mistakes
-    if wrong:
-        raise IndexReadError(wrong)
+    keys = judged(cluster, mirrors=not origins)
+    if keys.mistakes:
+        raise IndexReadError(keys.mistakes)
     before = _before(cluster, path)
     try:
         after = read_lock.read(cluster, stack_table.default(), origins)
@@ -62,7 +68,9 @@ def resolve(cluster: Cluster, mode: str, origins: bool = False, check: bool = Fa
     if changed and target:
         lock_document.write(target, after)
     found = lock_changes.lines(lock_changes.changes(cluster, before, after))
-    return LockReport(str(path), changed, _message(path, before, after, changed, found, check), found, after.sha256)
+    unmet = mistakes_with(cluster, after)
+    text = _message(path, before, after, changed, found, check) + (_UNMET if unmet else "")
+    return LockReport(str(path), changed, text, found, after.sha256, [*keys.notices, *unmet])
 
 
 def _before(cluster: Cluster, path: Path) -> GpuLock | None:

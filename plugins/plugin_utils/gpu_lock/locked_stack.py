@@ -42,7 +42,11 @@ def locked_stack(request: Request, lock: GpuLock | None, rows: SiteRows = NO_ROW
     locked = lock.source(mirrored(request.os, architecture), request.source)
     if locked is None:
         raise StackError(_not_locked(request, architecture, rows))
-    stack = resolve(request, table_of(request, lock, rows))
+    table = table_of(request, lock, rows)
+    # Without one no rule has a driver to judge, as with a lock of a release that knew other names of packages.
+    if not table.drivers_of(request.os, request.source, architecture):
+        raise StackError(_not_locked(request, architecture, rows, "whole driver"))
+    stack = resolve(request, table)
     absent = locked_table.missing(stack, locked)
     if absent:
         raise StackError([_missing(request, [f"{one.name} {one.version}" for one in absent], locked)])
@@ -63,7 +67,7 @@ def _table(lock: GpuLock, rows: SiteRows, system: str, source: str, architecture
     return locked_table.table_of(site_rows.table_with(rows), locked, system, source, architecture)
 
 
-def _not_locked(request: Request, architecture: str, rows: SiteRows) -> list[Refusal]:
+def _not_locked(request: Request, architecture: str, rows: SiteRows, lacks: str = "versions") -> list[Refusal]:
     """Return the mistakes of a request that no lock could solve, else that the lock does not have its source."""
     try:
         resolve(request, site_rows.table_with(rows))
@@ -71,7 +75,7 @@ def _not_locked(request: Request, architecture: str, rows: SiteRows) -> list[Ref
         others = [one for one in error.refusals if one.rule not in VERSION_RULES]
         if others:
             return others
-    text = f"the lock has no versions of {request.source} on {mirrored(request.os, architecture)}. Write it again: {UPDATE}."
+    text = f"the lock has no {lacks} of {request.source} on {mirrored(request.os, architecture)}. Write it again: {UPDATE}."
     return [Refusal(RULE, text, request)]
 
 

@@ -109,6 +109,7 @@ def test_numbers_of_users_with_their_place(read: Callable[..., Cluster]) -> None
         ("a key without a value", [TABLE.replace("sackd: true", "sackd:")], ["slurm.packages.sackd"]),
         ("no package of the release", [TABLE.replace("site-slurmctld", "slurmctld")], ["slurm.packages.controller"]),
         ("a name that is no package", [TABLE.replace("site-slurmctld", "site slurmctld")], ["slurm.packages.controller[0]"]),
+        ("a pattern that is not allowed", [TABLE.replace('"site-*"', '"site-[a"')], ["slurm.packages.release[0]"]),
         ("a relative path", [TABLE.replace("/srv/state", "srv/state")], ["slurm.packages.state"]),
         ("no packaging", ["slurm:\n  packages:\n"], ["slurm.packages"]),
         ("no packaging in a section", ["slurm:\n  packages:\n    packaging:\n    manager:\n"],

@@ -317,3 +317,36 @@ def test_a_lost_lock_stops_each_part_on_the_nodes_that_were_installed_from_it(si
         assert lock_document.UPDATE in one["advice"]
         assert "gpu_resolve: 'off'" in one["advice"]
     assert obstacles(site, by_table=True) == [None] * len(ALL_PARTS)
+
+
+def test_an_update_that_loses_the_stated_version_says_so(site):
+    site.become("later")
+    site.write('driver: "580"', f'driver: "{GAINED}"')
+    assert not [line for line in resolve(site).warnings if "[unknown-driver]" in line]
+    site.become("first")
+    for check in (True, False):
+        report = resolve(site, "update", check=check)
+        lines = [line for line in report.warnings if "[unknown-driver]" in line]
+        assert len(lines) == 2
+        assert "cannot be installed with these versions" in report.msg
+
+
+def test_a_key_that_nothing_was_compared_with_is_shown_when_its_index_is_read(site):
+    report = resolve(site)
+    assert report.changed
+    assert any("gpu_stack.keys.nvidia" in line for line in report.warnings)
+    # No index is read, so no key is.
+    assert resolve(site).warnings == []
+
+
+@pytest.mark.parametrize("name", ["libcuda1", "nvidia-persistenced"])
+def test_a_lock_without_a_whole_driver_is_a_mistake_and_an_update_mends_it(site, name):
+    resolve(site)
+    text = site.lock.read_text()
+    edit(site, **{name: ()})
+    # The file can be read all the same, or no update could run.
+    (line,) = version_mistakes(site.cluster())
+    assert "the lock has no whole driver of nvidia on debian-13" in line
+    assert "gpu_resolve=update" in line
+    assert resolve(site, "update").changed
+    assert site.lock.read_text() == text
