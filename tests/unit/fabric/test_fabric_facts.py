@@ -115,6 +115,20 @@ def test_silence_is_no_fabric(run: Run, name: str):
     check_messages(f"fabric_facts: {name}", [found["msg"]])
 
 
+def test_a_part_of_what_a_tool_prints_is_no_answer(run: Run):
+    tables = "Unicast lids [0x0-0x1] of switch DR path slid 0; dlid 0; 0 guid 0x0000000000000001 (x):\n0x0001 000\n"
+    cases: list[tuple[dict[str, tuple[int | None, str, str]], dict[str, bool]]] = [
+        ({"ibnetdiscover": (None, told(), "stopped after 9 s")}, {}),
+        ({"ibnetdiscover": (0, told(), ""), "dump_fts -n": (1, tables, "no answer")}, {"tables": True}),
+        ({"lldpctl -f json": (1, SEEN, "no answer")}, {"lldp": True}),
+    ]
+    for answers, params in cases:
+        found = run(answers, **params)
+        assert (found["failed"], found["discoveries"]) == (True, [])
+    # Nodes that do not answer are in its complaints, so what it prints besides is used.
+    assert run({"ibnetdiscover": (1, told(), "ibwarn: [1] x failed")})["discoveries"][0]["counts"]["troubles"] == 1
+
+
 def test_what_is_not_installed_is_named_with_its_package(run: Run):
     assert run(None)["msg"].endswith("infiniband-diags")
     assert run(None, lldp=True)["msg"].endswith("lldpd")

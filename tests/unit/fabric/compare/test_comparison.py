@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -96,6 +97,17 @@ def test_what_was_seen_is_recorded_and_a_replaced_adapter_told_and_then_recorded
     assert not comparison_report(found, [ToolOutput("fabric", other)]).failed
 
 
+def test_the_port_of_a_replaced_adapter_does_not_stay_where_a_discovery_has_no_ports(tmp_path: Path):
+    found = cluster(tmp_path)
+    keep(found, comparison_report(found, told(seen(found))).guids)
+    before = guid_record.read(guid_record.path_of(found.path))
+    discovery = seen(found)
+    text = ibnetdiscover_text(discovery).replace(node(discovery, "gpu005 mlx5_3").guid, "00000000000abc00")
+    keep(found, comparison_report(found, [ToolOutput("fabric", re.sub(r"\]\([0-9a-f]+\)", "]", text))]).guids)
+    after = guid_record.read(guid_record.path_of(found.path))
+    assert after == {**before, "gpu005 mlx5_3": {"node": "00000000000abc00"}}
+
+
 def test_what_was_not_seen_keeps_its_guids_unless_another_has_them_now(tmp_path: Path):
     found = cluster(tmp_path)
     keep(found, comparison_report(found, told(seen(found))).guids)
@@ -113,6 +125,35 @@ def test_what_was_not_seen_keeps_its_guids_unless_another_has_them_now(tmp_path:
     after = guid_record.read(guid_record.path_of(found.path))
     assert after["gpu006 mlx5_3"]["node"] == hca.guid
     assert "gpu005 mlx5_3" not in after
+
+
+def test_a_card_that_moved_is_recorded_where_it_names_itself_and_not_for_a_guess_in_its_old_place(tmp_path: Path):
+    found = cluster(tmp_path)
+    keep(found, comparison_report(found, told(seen(found))).guids)
+    discovery = seen(found)
+    node(discovery, "gpu005 mlx5_3").description = "MT4129 ConnectX7   Mellanox Technologies"
+    moved, other = (
+        node(discovery, name).guid for name in ("MT4129 ConnectX7   Mellanox Technologies", "gpu006 mlx5_3")
+    )
+    text = ibnetdiscover_text(discovery).replace(moved, "00000000000abc00").replace(other, moved)
+    keep(found, comparison_report(found, [ToolOutput("fabric", text)]).guids)
+    after = guid_record.read(guid_record.path_of(found.path))
+    assert after["gpu006 mlx5_3"]["node"] == moved
+    assert "gpu005 mlx5_3" not in after
+
+
+def test_a_card_that_names_another_host_leaves_the_record_of_its_old_one(tmp_path: Path):
+    found = cluster(tmp_path)
+    keep(found, comparison_report(found, told(seen(found))).guids)
+    before = guid_record.read(guid_record.path_of(found.path))
+    discovery = seen(found)
+    # Which device of that host it is, nothing says.
+    node(discovery, "gpu005 mlx5_3").description = "gpu006 HCA-9"
+    report = comparison_report(found, told(discovery))
+    assert report.counts["replaced"] == 1
+    keep(found, report.guids)
+    del before["gpu005 mlx5_3"]
+    assert guid_record.read(guid_record.path_of(found.path)) == before
 
 
 def test_two_nodes_of_one_guid_are_not_recorded(tmp_path: Path):
