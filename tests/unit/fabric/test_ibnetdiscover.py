@@ -179,6 +179,9 @@ def test_port_below_no_node_is_not_read():
     header = 'Switch\t40 "S-2"\t\t# "leaf" base port 0 lid 4 lmc 0'
     found = parse([port, header, "", port, header + " and more", port])
     assert [number for number, _ in found.unread] == [1, 4, 5, 6]
+    # Without blank lines, as in a file that a tool has tidied up, the lines before a node end the one above it.
+    found = parse([header, "vendid=0x2c9", header + " and more", port])
+    assert [number for number, _ in found.unread] == [3, 4]
 
 
 @pytest.mark.simulation

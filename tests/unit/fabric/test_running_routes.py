@@ -21,11 +21,16 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.running_ro
     proved_of,
     running_routes,
 )
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.netfile import (
+    discovery_of,
+    ibnetdiscover_text,
+)
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.opensm_dumps import DumpError
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.simulated_fabric import (
     local_conf,
     simulated,
 )
+from tests.unit.fabric.cases import CASES
 from tests.unit.fabric.messages import check_messages
 from tests.unit.fabric.simulate.gate import SMALL, Files, made, real, root_dropped, without
 
@@ -97,6 +102,38 @@ def test_outputs_that_do_not_belong_together_are_refused():
     with pytest.raises(SavedError) as refused:
         running_routes(SMALL, [tables], {})
     check_messages("routes in force: no output of ibnetdiscover", [str(refused.value)])
+
+
+def circling(plan: Plan) -> list[ToolOutput]:
+    """Return what both tools print of a ring whose switches all send the same way round."""
+    seen = discovery_of(plan)
+    lids = {node.description: node.lid for node in seen.nodes.values()}
+    at = {link.a: (link.b, link.b_port) for link in plan.links if link.a in plan.hcas}
+    way = {link.a: link.a_port for link in plan.links if link.a in plan.switches}
+    lines = []
+    for node in seen.switches:
+        lines.append(f"Unicast lids [0x0-0xf] of switch Lid {node.lid} guid 0x{node.guid} ({node.description}):")
+        for name, (leaf, port) in at.items():
+            lines.append(f"0x{lids[name]:04X} {port if leaf == node.description else way[node.description]:03} : (x)")
+    return [ToolOutput("now", ibnetdiscover_text(seen)), ToolOutput("now", "\n".join(lines))]
+
+
+def test_a_circle_of_links_is_an_error_unless_the_proved_engine_has_lanes():
+    plan = CASES["ring5"].plan()
+    for engine, circles in (("updn", ["error"]), ("lash", [])):
+        proved = {"": {"plane": "", "engine": engine, "imbalance": 2.0}}
+        found = judged(plan, circling(plan), proved).findings
+        assert [one.severity for one in found if "in a circle" in one.found] == circles
+        assert len(found) == len(circles)
+
+
+def test_routes_of_another_fabric_or_without_tables_are_refused():
+    both = circling(CASES["ring5"].plan())
+    with pytest.raises(SavedError, match="no switch of the plan was discovered"):
+        running_routes(SMALL, both, {})
+    for outputs in (both[:1], [both[0], replace(both[1], name="other")]):
+        with pytest.raises(SavedError, match=r"found: ibnetdiscover now, dump_fts (none|other)"):
+            running_routes(CASES["ring5"].plan(), outputs, {})
 
 
 def test_what_was_proved_is_read_from_its_file(tmp_path: Path):

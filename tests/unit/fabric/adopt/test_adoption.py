@@ -11,6 +11,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.adopt.adoption import Adoption, adoption
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.comparison import comparison_report
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core import guid_record
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.checked_plan import planned
 from tests.unit.fabric.adopt.judge import adopted, nameless
 from tests.unit.fabric.adopt.shapes import SHAPES, Existing, existing
@@ -158,6 +159,25 @@ def test_a_part_of_a_fabric_is_not_adopted(tmp_path: Path):
     assert adoption(there.cluster(), [cut]).files == {}
 
 
+def test_a_line_that_cannot_be_parsed_ends_an_adoption(tmp_path: Path):
+    there = existing("leaf-spine", 5, tmp_path)
+    (whole,) = there.outputs()
+    assert adoption(there.cluster(), [whole]).refused == ""
+    odd = ToolOutput("fabric", f"{whole.text}\nwhat is this\n")
+    found = adoption(there.cluster(), [odd], update=True)
+    assert found.files == {}
+    assert "1 lines could not be parsed" in found.refused
+
+
+@pytest.mark.parametrize("update", [False, True])
+def test_a_list_that_cannot_be_read_is_never_replaced(tmp_path: Path, update: bool):
+    there = existing("leaf-spine", 5, tmp_path)
+    (tmp_path / "cables.csv").write_bytes(b"a,a_port,b,b_port\ngpu1 mlx5_0,,L\xe9AF,1\n")
+    found = adopt(there, update)
+    assert found.files == {}
+    assert found.refused.startswith(f"Nothing was written, since {tmp_path}/cables.csv cannot be read: ")
+
+
 def test_nothing_that_the_cluster_file_names_is_refused(tmp_path: Path):
     there = existing("leaf-spine", 5, tmp_path)
     for name, hca in there.world.plan.hcas.items():
@@ -199,6 +219,19 @@ def test_a_fabric_of_ethernet_is_adopted_from_its_neighbours_and_has_no_guids(tm
     found = adoption(bare, texts)
     assert "\n  technology: ethernet\n" in found.snippet
     assert len(found.files) == 1
+
+
+def test_names_that_were_not_discovered_keep_their_guids_until_another_has_them(tmp_path: Path):
+    there = existing("leaf-spine", 5, tmp_path)
+    leaf = next(iter(there.world.plan.switches.values()))
+    path = tmp_path / "there.guids.json"
+    old = {"moved": {"node": leaf.guid}, "off mlx5_0": {"node": "000000000000abcd", "port": "000000000000abce"}}
+    path.write_text(guid_record.text_of(old))
+    write(adopt(there, update=True))
+    record = guid_record.read(path)
+    assert record["off mlx5_0"] == old["off mlx5_0"]
+    assert record[leaf.name]["node"] == leaf.guid
+    assert "moved" not in record
 
 
 def test_a_record_that_cannot_be_read_stops_the_adoption(tmp_path: Path):

@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.fabric_drift import Comparison
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.identified_fabric import ORDER
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.identify import with_learned_guids
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.fabric_model import Plan
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.cluster_plan import plan_of
@@ -41,6 +42,17 @@ def test_unnamed_hca_that_is_crossed_with_a_named_neighbour_is_one_swap():
     # It may as well be the other way round: gpu2's card with a name that is not its own.
     assert not {"gpu1 mlx5_0", "gpu2 mlx5_0", "gpu6 mlx5_1"} & recorded(found, w.plan).keys()
     check_messages("names: an unnamed HCA is crossed with a named one", found.findings)
+
+
+def test_an_order_that_one_cable_contradicts_records_no_card_of_the_host():
+    w = world(plan(hosts=2))
+    w.rename = {f"gpu1 mlx5_{number}": f"gpu1 HCA-{number + 1}" for number in range(2)}
+    assert {"gpu1 mlx5_0", "gpu1 mlx5_1"} < recorded(compared(w), w.plan).keys()
+    recable(w, (("gpu1 mlx5_0", 1), ("leaf-0-r0", 11)))
+    found = compared(w)
+    assert found.seen
+    assert {found.seen.how[f"gpu1 mlx5_{number}"] for number in range(2)} == {ORDER}
+    assert recorded(found, w.plan).keys() == {"gpu0 mlx5_0", "gpu0 mlx5_1"}
 
 
 def test_three_in_a_circle_with_an_unnamed_one_are_one_rotation():

@@ -133,3 +133,16 @@ def test_one_exchanged_cable_of_two_hosts_is_a_swap():
     w = world()
     recable(w, *exchanged_cable(w, "gpu1 mlx5_0", "gpu2 mlx5_0", 1))
     assert kinds(compared(w)) == ["swapped"]
+
+
+@pytest.mark.parametrize("name", ["sp1", "Quantum Mellanox Technologies"])
+def test_a_switch_without_one_right_cable_is_in_doubt_and_not_recorded(name: str):
+    w = world()
+    w.rename["sp1"] = name
+    links = [link for link in w.plan.links if link.b == "sp1"]
+    recable(w, *((one.ends[0], other.ends[1]) for one, other in zip(links, [*links[1:], links[0]], strict=True)))
+    found = compared(w)
+    assert found.seen
+    assert found.seen.unrecorded.keys() == {"sp1"}
+    (doubt,) = [one for one in found.findings if one.kind == "unnamed"]
+    assert (doubt.severity, {name for name, _port in doubt.ports}) == ("warning", {"sp1"})

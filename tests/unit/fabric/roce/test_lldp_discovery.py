@@ -87,6 +87,14 @@ def test_interface_of_which_nothing_can_be_read_is_told_of(told: dict[str, Any])
     check_messages("lldp: an interface of which nothing can be read", [text])
 
 
+def test_a_cable_whose_port_has_no_name_is_not_dropped_in_silence():
+    plan = fabric()
+    found = answers(plan, "gpu0")
+    found["gpu0"]["lldp"]["interface"][0]["ens1f0np0"]["port"] = {"id": {"type": "local", "value": ""}}
+    ((_, text),) = discovery_of(found, plan).unread
+    assert text == "gpu0 ens1f0np0 to leaf-a0 : no number in a port's name"
+
+
 @pytest.mark.parametrize("order", [1, -1])
 def test_of_two_neighbours_at_one_port_the_planned_one_is_taken_and_both_are_told_of(order: int):
     plan = fabric()
