@@ -11,10 +11,12 @@ from ansible.errors import AnsibleError
 
 from ansible_collections.bedplate.cluster.plugins.action import fabric_simulation
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.fabric_model import Plan
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate import requested_proofs, routing_proof
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.requested_proofs import (
     ProofReport,
     RequestedProof,
+    SlurmProof,
 )
 from tests.unit.fabric.opensm.test_managers import FILE, cluster
 from tests.unit.fabric.simulate.gate import real, root_dropped, slurm
@@ -104,6 +106,14 @@ def test_a_failure_has_all_findings(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert (found["failed"], found["changed"], found["planes"]) == (True, False, [{"plane": "rail0"}])
     assert [(one["kind"], one["where"]) for one in found["findings"]] == [(one.kind, one.where) for one in findings]
     assert found["msg"].splitlines() == ["2 findings:", *map(str, findings)]
+
+
+def test_findings_of_tree_and_blocks_are_in_the_report(monkeypatch: pytest.MonkeyPatch):
+    tree, blocks = (Finding("slurm", where, "", "refused") for where in ("tree", "blocks"))
+    monkeypatch.setattr(requested_proofs, "prove_topology", lambda *_given: [tree])
+    monkeypatch.setattr(requested_proofs, "prove_blocks", lambda *_given: ([blocks], ""))
+    part = SlurmProof("", {}, {})
+    assert requested_proofs.run(RequestedProof(Plan("x", "x"), {}, part, part), 1).findings == [tree, blocks]
 
 
 @real

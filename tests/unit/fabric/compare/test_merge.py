@@ -13,7 +13,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.n
     ibnetdiscover_text,
 )
 from tests.fuzz.properties import PLAN
-from tests.unit.fabric.compare.worlds import compared, world
+from tests.unit.fabric.compare.worlds import compared, recable, world
 from tests.unit.fabric.messages import check_messages
 
 
@@ -87,3 +87,21 @@ def test_nodes_that_keep_silent_while_others_tell_of_all_their_cables_are_a_warn
     w.mute.add("sp1")
     (finding,) = compared(w).findings
     assert (finding.kind, finding.severity) == ("partial", "warning")
+
+
+def test_complaints_of_the_tool_and_lines_that_it_did_not_write_are_warnings():
+    text = world().text("")
+    for line, kind in (("ibwarn: [4711] mad_rpc: _do_madrpc failed", "partial"), ("what is this", "unread")):
+        (finding,) = comparison(world().plan, {"": parse([*text.split("\n"), line])}).findings
+        assert (finding.kind, finding.severity) == (kind, "warning")
+        assert repr(line) in finding.found
+
+
+def test_discoveries_that_contradict_each_other_are_an_error():
+    w = world()
+    before = parse(w.text("").split("\n"))
+    recable(w, (("gpu0 mlx5_0", 1), ("leaf-0-r0", 2)), (("gpu1 mlx5_0", 1), ("leaf-0-r0", 1)))
+    after = parse(w.text("").split("\n"))
+    for both in ({"one": before, "two": after}, {"one": after, "two": before}):
+        found = comparison(w.plan, both).findings
+        assert {(one.kind, one.severity) for one in found} == {("duplicate-guid", "error")}

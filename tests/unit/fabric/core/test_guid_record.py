@@ -27,6 +27,8 @@ WRONG = {
     "letters": ('{\n"a": {"node": "0x12g"}}', ':2: "a":'),
     "number": ('{\n\n"a": {"node": 5}}', ':3: "a":'),
     "zeros": ('{"a": {"node": "0x0"}}', ':1: "a":'),
+    "ones": (f'{{"a": {{"node": "0x{"f" * 16}"}}}}', ':1: "a":'),
+    "too long": ('{"a": {"node": "0x00000000000000001"}}', ':1: "a":'),
     "no node": ('{"a": {"port": "0x5"}}', ':1: "a":'),
     "unknown key": ('{"a": {"node": "0x5", "lid": "7"}}', ':1: "a":'),
     "name twice": ('{"a": {"node": "0x5"},\n"a": {"node": "0x6"}}', ':1: "a":'),
@@ -54,6 +56,18 @@ def test_all_mistakes_at_once(tmp_path: Path):
     with pytest.raises(RecordError) as error:
         read(path)
     assert len(str(error.value).splitlines()) == 3
+
+
+@pytest.mark.parametrize("content", [b'{"a": {"node": "0x1\xff"}}', b"[" * 200_000], ids=["bytes", "brackets"])
+def test_a_record_that_cannot_be_read_is_not_an_empty_one(content: bytes, tmp_path: Path):
+    path = tmp_path / "pod.guids.json"
+    path.write_bytes(content)
+    with pytest.raises(RecordError, match=r"pod\.guids\.json:"):
+        read(path)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(RecordError, match=r"cannot be read: .*Is a directory"):
+        read(path)
 
 
 def test_what_is_written_is_read_back(tmp_path: Path):

@@ -128,6 +128,7 @@ def test_a_pair_without_a_way_turns_the_verdict_red(monkeypatch: pytest.MonkeyPa
         (LOG, LOST, "leaves 4 pairs of HCAs without a way"),
         (LOG, "", "cannot be tried: these are not forwarding tables"),
     ],
+    ids=["usable", "another engine", "no engine", "no way", "no tables"],
 )
 def test_an_engine_that_did_not_route_is_no_better_one(
     monkeypatch: pytest.MonkeyPatch, log: str, tables: str, obstacle: str
