@@ -151,6 +151,25 @@ def test_a_variable_that_no_playbook_takes_is_refused_before_anything_is_read(na
     assert "/nowhere" not in done.stdout
 
 
+@pytest.mark.playbooks
+def test_errors_of_an_audit_and_of_the_routes_in_force_fail_their_runs(tmp_path: Path):
+    found = cluster(tmp_path)
+    discovery = seen(found)
+    text = ibnetdiscover_text(discovery)
+    (tmp_path / "now.txt").write_text(text)
+    heads = [f"Unicast lids [0x0-0x1] of switch Lid {one.lid} guid 0x{one.guid} (x):" for one in discovery.switches]
+    (tmp_path / "now.fts").write_text("\n".join(heads))
+    saved = f"fabric_saved={tmp_path}/now.txt,{tmp_path}/now.fts"
+    done = play(*books("fabric_routes"), "-i", found.path, "-e", saved)
+    assert done.returncode == 2
+    assert "cannot reach each other" in done.stdout
+    assert "Fail on routes that are worse than proved" in done.stdout
+    (tmp_path / "now.txt").write_text(text.replace("gpu002 mlx5_0", "gpu001 mlx5_0"))
+    done = play(*books("fabric_audit"), "-i", found.path, "-e", f"fabric_saved={tmp_path}/now.txt")
+    assert done.returncode == 2
+    assert "ERROR    duplicate-name  gpu001 mlx5_0" in done.stdout
+
+
 def test_the_variables_are_those_of_the_playbooks_and_each_playbook_checks_them():
     texts = {book.stem: book.read_text() for book in ROOT.glob("playbooks/fabric*.yml")}
     assert {name for text in texts.values() for name in VARIABLE.findall(text)} == set(VARIABLES)
