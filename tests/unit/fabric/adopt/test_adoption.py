@@ -121,6 +121,12 @@ def test_a_switch_without_a_name_is_adopted_by_its_guid(tmp_path: Path):
     assert names < plan.switches.keys()
     assert "2 switches without a usable name" in found.table
     assert comparison_report(there.cluster(), there.outputs()).counts == {"ok": len(there.world.plan.links)}
+    # Once it has a name, that is reported.
+    del there.world.rename[first]
+    assert comparison_report(there.cluster(), there.outputs()).counts == {
+        "ok": len(there.world.plan.links),
+        "unnamed": 1,
+    }
 
 
 def test_names_that_fit_no_node_are_listed_and_never_guessed(tmp_path: Path):
@@ -176,6 +182,18 @@ def test_a_list_that_cannot_be_read_is_never_replaced(tmp_path: Path, update: bo
     found = adopt(there, update)
     assert found.files == {}
     assert found.refused.startswith(f"Nothing was written, since {tmp_path}/cables.csv cannot be read: ")
+
+
+def test_cards_with_one_name_and_a_switch_with_the_name_of_a_host_are_not_adopted(tmp_path: Path):
+    there = existing("leaf-spine", 5, tmp_path)
+    plan = there.world.plan
+    one, other, *_rest = (name for name in plan.hcas if name not in there.unnamed)
+    spine = next(name for name, switch in plan.switches.items() if switch.tier == 2)
+    there.world.rename |= {other: one, spine: plan.hcas[one].host}
+    listed, record = (text for _path, text in sorted(adopt(there).files.items()))
+    assert not any(one in row or f",{plan.hcas[one].host}," in row for row in listed.splitlines())
+    for guid in (plan.hcas[one].guid, plan.hcas[other].guid, plan.switches[spine].guid):
+        assert guid not in record + listed
 
 
 def test_nothing_that_the_cluster_file_names_is_refused(tmp_path: Path):

@@ -107,3 +107,14 @@ def test_switch_without_a_name_and_with_a_wrong_cable_is_known_by_the_others():
     unname(w, lambda name: name == "sp1")
     recable(w, (("leaf-0-r0", 13), ("sp2", 1)), (("leaf-0-r0", 15), ("sp1", 1)))
     assert [one.kind for one in compared(w).findings] == ["swapped", "unnamed"]
+
+
+def test_a_switch_without_a_name_that_has_half_of_two_places_is_neither():
+    w = world()
+    unname(w, lambda name: name in ("sp1", "sp2"), "Quantum Mellanox Technologies")
+    first, second = ([link for link in w.plan.links if link.b == name][:4] for name in ("sp1", "sp2"))
+    for one, other in zip(first, second, strict=True):
+        recable(w, (one.ends[0], other.ends[1]), (other.ends[0], one.ends[1]))
+    found = compared(w)
+    assert found.seen
+    assert not {"sp1", "sp2"} & found.seen.guids.keys()
