@@ -83,6 +83,7 @@ planes:
   sample:
     - {plane: rail0, engine: ftree, hcas: 32, switches: 6, imbalance: 1.0, unreachable: 0, idle: 0, busiest: 30, least: 30}
   contains:
+    cables: {description: Digest of the plane's planned cables; a proof is compared with no other ones., type: str, returned: always}
     busiest: {description: Flows on the busiest link when every HCA sends to every other., type: int, returned: when OpenSM has routed}
     least: {description: Flows on the busiest link that no routes can go below., type: int, returned: when OpenSM has routed}
     trials:

@@ -26,6 +26,7 @@ from .core.fabric_model import Plan
 from .simulate.engine_trials import LANES, MARGIN, counted_names
 from .simulate.ideal_routes import Ideal
 from .simulate.opensm_dumps import RoutedNode, Subnet, read_tables
+from .simulate.proved_cables import cables_digest
 from .simulate.route_quality import Metrics, broken, measure
 
 # The file in `fabric_directory` that playbooks/fabric_check.yml writes: a plane, and what was proved of it.
@@ -46,10 +47,13 @@ def proved_of(path: Path) -> dict[str, Mapping[str, Any]]:
     """Return plane -> what was proved, from the file; nothing where the file does not exist. ValueError for a file without that."""
     try:
         found = json.loads(path.read_text())
-        return {str(one["plane"]): one for one in found["planes"]}
+        return {
+            str(one["plane"]): {**one, "engine": one["engine"], "imbalance": float(one["imbalance"])}
+            for one in found["planes"]
+        }
     except FileNotFoundError:
         return {}
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path}: is not a result of a proof ({error!r}); {_CHECK}") from None
 
 
@@ -96,7 +100,14 @@ def _judge_plane(
     counted = counted_names(plan, plane)
     metrics = measure(subnet_of(discovery, seen.names, tables), counted=counted, shifts=False)
     planned = len(counted or [one for one in plan.hcas.values() if one.plane == plane])
-    report.findings.extend(_findings(where, metrics, planned, proved.get(plane), Ideal(plan, plane).bound()))
+    known = proved.get(plane)
+    if known and known.get("cables", "") not in ("", cables_digest(plan, plane)):
+        report.findings.append(
+            Finding(ROUTES, where, "", f"{PROVED} is of other cables than the plan has now", _CHECK, WARNING)
+        )
+        # Its limit is that of the other plan; that the engine has lanes stays true.
+        known = {**known, "imbalance": 0.0}
+    report.findings.extend(_findings(where, metrics, planned, known, Ideal(plan, plane).bound()))
     there = f"{metrics.hcas} of {planned} HCAs" if metrics.hcas < planned else f"{metrics.hcas} HCAs"
     busiest = f"busiest link {metrics.imbalance:.2f} times the mean ({metrics.busiest})"
     report.lines.append(f"{where}: {there}, {busiest if metrics.most else 'no link carries anything'}")
@@ -107,6 +118,7 @@ def _findings(
 ) -> Iterator[Finding]:
     # Circles of an engine that was proved and prevents them by lanes are none.
     lanes = proved is not None and proved["engine"] in LANES
+    limit = proved["imbalance"] if proved else 0.0
     for one in broken(metrics, [] if lanes else metrics.hosts_loop):
         yield Finding(
             ROUTES, where, "", one, "playbooks/verify.yml --limit subnet_managers shows the engine in effect", ERROR
@@ -114,8 +126,7 @@ def _findings(
     reached = f"the busiest link has {metrics.imbalance:.2f} times the mean load: {metrics.busiest}"
     # Flows are fewer while nodes are off; loads to their mean are not.
     whole = metrics.hcas == planned
-    if proved:
-        limit = float(proved["imbalance"])
+    if proved and limit:
         if metrics.imbalance > MARGIN * limit:
             remedy = (
                 "look for cables that differ (playbooks/fabric_compare.yml) and for files that are not in force "

@@ -26,6 +26,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.n
     ibnetdiscover_text,
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.opensm_dumps import DumpError
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.proved_cables import cables_digest
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.simulated_fabric import (
     local_conf,
     simulated,
@@ -127,6 +128,18 @@ def test_a_circle_of_links_is_an_error_unless_the_proved_engine_has_lanes():
         assert len(found) == len(circles)
 
 
+def test_a_proof_of_other_cables_is_no_limit_and_is_reported():
+    plan = CASES["ring5"].plan()
+    proved = {"": {"plane": "", "engine": "lash", "imbalance": 9.0, "cables": cables_digest(plan, "")}}
+    assert running_routes(plan, circling(plan), proved).findings == []
+    left_out = replace(plan, links=[replace(plan.links[-1], missing=True), *plan.links[:-1]])
+    found = running_routes(left_out, circling(plan), proved).findings
+    assert (found[0].severity, found[0].found) == ("warning", "proved.json is of other cables than the plan has now")
+    assert "fabric_check.yml" in found[0].remedy
+    # Nine times the mean is not what it is judged by any more.
+    assert [one.found.rpartition("; ")[2] for one in found[1:]] in ([], ["nothing is proved of this plane"])
+
+
 def test_routes_of_another_fabric_or_without_tables_are_refused():
     both = circling(CASES["ring5"].plan())
     with pytest.raises(SavedError, match="no switch of the plan was discovered"):
@@ -139,9 +152,16 @@ def test_routes_of_another_fabric_or_without_tables_are_refused():
 def test_what_was_proved_is_read_from_its_file(tmp_path: Path):
     path = tmp_path / "proved.json"
     assert proved_of(path) == {}
-    path.write_text(json.dumps({"planes": [{"plane": "rail0", "imbalance": 1.5}]}))
-    assert proved_of(path) == {"rail0": {"plane": "rail0", "imbalance": 1.5}}
-    for wrong in ("{", "[]", '{"planes": [{}]}'):
+    path.write_text(json.dumps({"planes": [{"plane": "rail0", "engine": "ftree", "imbalance": 1.5}]}))
+    assert proved_of(path) == {"rail0": {"plane": "rail0", "engine": "ftree", "imbalance": 1.5}}
+    nothing_measured = '{"planes": [{"plane": "", "engine": "ftree"}]}'
+    for wrong in (
+        "{",
+        "[]",
+        '{"planes": [{}]}',
+        nothing_measured,
+        nothing_measured.replace('e"}', 'e", "imbalance": "x"}'),
+    ):
         path.write_text(wrong)
         with pytest.raises(ValueError, match="fabric_check"):
             proved_of(path)

@@ -20,6 +20,7 @@ from ..plan.checked_plan import planned
 from ..topology import slurm_topology
 from ..topology.planned_topologies import topologies
 from .engine_trials import Trial
+from .proved_cables import cables_digest
 from .routing_proof import RoutingProof, prove
 from .simulated_fabric import simulated_plan
 from .slurm_proof import prove_blocks, prove_topology
@@ -114,7 +115,9 @@ def run(request: RequestedProof, seconds: float) -> ProofReport:
         proof = prove(request.plan, plane, files, seconds=seconds)
         report.findings += [one for one in proof.findings if one not in report.findings]
         part = request.plan.part
-        report.planes.append({**({"fabric": part} if part else {}), **_facts(plane, proof)})
+        report.planes.append(
+            {**({"fabric": part} if part else {}), "cables": cables_digest(request.plan, plane), **_facts(plane, proof)}
+        )
         label = " ".join(filter(None, (part, plane)))
         report.lines.append(f"{label}: {proof.summary}" if label else proof.summary)
     if tree := request.tree:

@@ -154,6 +154,8 @@ class _Run:
             if subnet:
                 self._cables(subnet)
             self._log(printed)
+            if not subnet and not self.found.findings:
+                self.effect(SUBNET, "OpenSM leaves no forwarding tables, so nothing was measured")
             self._engine()
             if subnet:
                 self._routes(subnet, fabric)

@@ -102,6 +102,7 @@ SAID: dict[str, tuple[dict[str, str], str, str]] = {
     "no engine": ({"log": "x SUBNET UP\n"}, routing_proof.ENGINE, "engine ftree, found none"),
     "a dead end": ({"checked": f"Dead end at: s1\n{CHECKED}"}, routing_proof.LOOPS, "ibdmchk finds 1 dead end"),
     "a credit loop": ({"checked": "credit loops in routing\n"}, routing_proof.LOOPS, "ibdmchk finds credit loops"),
+    "no forwarding tables": ({"tables": ""}, routing_proof.SUBNET, "OpenSM leaves no forwarding tables, so nothing was measured"),
     "nothing of ibdmchk": ({"checked": ""}, routing_proof.LOOPS, "ibdmchk gives no verdict: it says nothing"),
 }  # fmt: skip
 
