@@ -104,7 +104,8 @@ def test_apt_reads_a_repository_that_has_just_come(tmp_path: Path) -> None:
     machine = Machine()
     machine.outdated = True
     prover(tmp_path, machine).prove([PROOF], tmp_path)
-    assert machine.calls[0][:3] == ["apt-get", "--quiet", "update"]
+    # A repository that fails is an error there, and no reason to go by its older lists.
+    assert machine.calls[0] == ["apt-get", "--quiet", "update", "--error-on=any"]
     assert machine.calls[1][0] == "sh"
 
 
@@ -217,6 +218,22 @@ def test_a_package_that_is_not_there_and_one_of_another_module_are_told(tmp_path
     with pytest.raises(DkmsError, match=r"toy-dkms=1\.0-1: .* 1\.0 .*toy-2\.0") as other:
         prover(tmp_path, Machine(sources="toy-2.0")).prove([PROOF], tmp_path)
     sentences.check(SENTENCES, "a package that is not there and one of another module", [missing.value, other.value])
+
+
+class WithTwo(Machine):
+    """A machine whose package has the sources of two modules of one version."""
+
+    def run(self, argv: list[str], timeout: float) -> Outcome:
+        if argv[0] == "dpkg-deb":
+            write_conf(Path(argv[-1]) / "usr/src/other-1.0", built="other")
+        return super().run(argv, timeout)
+
+
+def test_a_package_with_two_modules_of_the_version_proves_none(tmp_path: Path) -> None:
+    machine = WithTwo()
+    with pytest.raises(DkmsError, match=r"found other-1\.0, toy-1\.0"):
+        prover(tmp_path, machine).prove([PROOF], tmp_path)
+    assert not [call for call in machine.calls if "build" in call]
 
 
 def test_headers_that_are_not_there_are_told_with_their_package(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver import next_kernel as module
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver.dkms_steps import kernel_of
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver.grub_menu import kernel_of_entry
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver.next_kernel import (
     BootError,
@@ -187,6 +189,18 @@ def test_a_stated_kernel_that_would_not_boot_is_told(machine: Machine) -> None:
     with pytest.raises(BootError, match=rf"{NEW} .*{OLD} .*GRUB_DEFAULT in /etc/default/grub") as saved:
         boot_problem(NEW, "apt", machine.grub, installed=True)
     sentences.check(SENTENCES, "another kernel boots: the newest, the saved one", [newest.value, saved.value])
+
+
+def test_a_module_is_not_proven_for_a_stated_kernel_that_would_not_boot(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.kernels(OLD, NEW)
+    monkeypatch.setattr(module, "Grub", lambda: machine.grub)
+    with pytest.raises(BootError, match=rf"{OLD} .*{NEW} "):
+        kernel_of({"manager": "apt", "kernel": OLD})
+    for kernel in (NEW, "6.1.0-57-amd64"):
+        assert kernel_of({"manager": "apt", "kernel": kernel}) == kernel
+    assert kernel_of({"manager": "apt", "kernel": None}) == NEW
 
 
 def test_a_stated_kernel_that_is_to_come_is_judged_as_if_it_were_there(machine: Machine) -> None:
