@@ -261,3 +261,15 @@ def test_what_nvidia_smi_does_not_tell_is_not_claimed() -> None:
     # That none is loaded is a finding.
     unloaded = {**silent, "driver": {**silent["driver"], "version": None}}
     assert notices(unloaded, [PERSISTENCE]) == []
+
+
+@pytest.mark.parametrize(("code", "version"), [(0, "1.2"), (1, "")])
+def test_the_module_is_read_for_the_kernel_that_boots_next(code: int, version: str) -> None:
+    calls: list[list[str]] = []
+
+    def run(argv: list[str]) -> Outcome:
+        calls.append(argv)
+        return Outcome(code, "1.2\n", "")
+
+    assert gpu_software_drift.Reader(run).module("6.2", "nvidia.ko") == version
+    assert calls == [["modinfo", "--set-version", "6.2", "--field", "version", "nvidia"]]

@@ -12,14 +12,18 @@ from typing import Any
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver.next_kernel import BootError
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver.secure_boot_state import (
     certificate,
     enrolment,
     judge,
 )
+from ansible_collections.bedplate.cluster.plugins.modules import secure_boot
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts import driver_part
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.part_plan import software_of
 from tests.kit import sentences
+from tests.kit.module import Module, result_of
 from tests.unit.gpu_stack.parts.test_driver_part import DEBIAN, cluster, facts, found, notes
 
 SENTENCES = Path(__file__).parents[1] / "sentences.txt"
@@ -195,3 +199,61 @@ def test_the_note_is_left_to_who_asks_the_firmware(tmp_path: Path, secure_boot: 
     if asked:
         kernel = {"file": told["expected"]["module"]["file"], "kernel": told["expected"]["module"]["kernel"]}
         assert asked == {"state": secure_boot or "", "reboot": reason, **kernel}
+
+
+OBSTACLE = Finding(
+    "secure-boot", "Secure Boot", "an enrolled key", "not enrolled", "mokutil --import, then the console"
+)
+REASON = "driver 550.163.01 is installed and not loaded"
+
+
+@pytest.mark.parametrize(
+    ("obstacle", "check", "failed", "changed", "noted"),
+    [
+        (None, False, False, True, True),
+        (None, True, False, True, False),
+        (OBSTACLE, False, True, False, False),
+        # Nothing was installed, so nothing is in the way yet.
+        (OBSTACLE, True, False, False, False),
+    ],
+)
+def test_a_reboot_is_noted_only_where_the_module_will_be_loaded(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    obstacle: Finding | None,
+    check: bool,
+    failed: bool,
+    changed: bool,
+    noted: bool,
+) -> None:
+    monkeypatch.setattr(secure_boot, "judge", lambda *_arguments, **_named: obstacle)
+    asked = {"state": "enabled", "file": "nvidia.ko", "kernel": "6.1", "reboot": REASON, "note": str(tmp_path / "note")}
+    module = Module(asked, check)
+    result = result_of(monkeypatch, secure_boot, module)
+    assert (bool(result.get("failed")), bool(result.get("changed"))) == (failed, changed)
+    assert (tmp_path / "note").exists() is noted
+    assert (OBSTACLE.remedy in result["msg"]) is (obstacle is not None)
+    assert module.warnings == ([OBSTACLE.remedy] if obstacle and check else [])
+
+
+def test_a_signature_for_a_kernel_that_is_not_known_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown() -> str:
+        raise BootError("nothing tells which kernel boots next")
+
+    monkeypatch.setattr(secure_boot, "next_kernel", unknown)
+    monkeypatch.setattr(secure_boot, "judge", lambda *_arguments, **_named: None)
+    asked = {"state": "enabled", "file": "nvidia.ko", "kernel": "", "reboot": REASON, "note": str(tmp_path / "note")}
+    result = result_of(monkeypatch, secure_boot, Module(asked))
+    assert (result.get("failed"), "nothing tells which kernel" in result["msg"]) == (True, True)
+    assert not (tmp_path / "note").exists()
+
+
+def test_a_secure_boot_that_is_not_known_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = {"state": "", "file": "nvidia.ko", "kernel": "6.1", "reboot": REASON, "note": str(tmp_path / "note")}
+    module = Module(asked)
+    result = result_of(monkeypatch, secure_boot, module)
+    assert result["changed"] is True
+    assert (tmp_path / "note").read_text() == f"{REASON}\n"
+    assert ["mokutil --sb-state" in text for text in module.warnings] == [True]
