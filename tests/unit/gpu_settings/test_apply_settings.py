@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu_settings import apply_settings, smi_settings
 from tests.kit import sentences
 from tests.unit.gpu_settings.smi_machine import NOT_AVAILABLE, Card, Machine
@@ -148,6 +150,24 @@ def test_success_is_read_back(machine: Machine, capsys: pytest.CaptureFixture[st
     machine.cards[0].deaf = True
     assert machine.run('{"power_limit_watts": 600}')[0] == 1
     assert "--power-limit=600" in capsys.readouterr().err
+
+
+def test_a_gpu_that_falls_off_the_bus_after_a_change_is_a_failure(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, two = machine.cards
+
+    def falls(argv: Sequence[str], seconds: float = 0) -> Outcome:
+        done = machine.answer(argv, seconds)
+        if list(argv[1:3]) == ["-i", one.address]:
+            machine.cards = [two]
+        return done
+
+    monkeypatch.setattr(smi_settings, "run", falls)
+    # The driver does not report a lock, so no value that is read back shows the failure.
+    assert machine.run('{"memory_clock_mhz": 2619}') == (1, [*of(one, LOCKS[1]), *of(two, LOCKS[1])])
+    assert f"GPU {one.address}: nvidia-smi does not list it any more" in capsys.readouterr().err
+    assert list(json.loads((machine.root / apply_settings.RECORD).read_text())["locks"]) == [two.address]
 
 
 def test_a_value_that_nvidia_smi_refuses_is_named(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
