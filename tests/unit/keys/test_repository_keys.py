@@ -178,6 +178,17 @@ def test_no_node_gets_a_key_with_another_fingerprint_whatever_was_checked_before
     assert [one.key for one in found.repositories] == [ONE]
 
 
+def test_no_node_gets_the_key_of_a_mirror_with_another_fingerprint(tmp_path: Path) -> None:
+    mirror = f'mirror: {{url: "http://m.example.org/gpu", key: nvidia.asc, fingerprint: "{ONE_FINGERPRINT}"}}'
+    found = software_of(cluster(tmp_path, mirror, key=TWO), "new1")
+    assert found is not None
+    with pytest.raises(ValueError, match=openpgp.written(TWO_FINGERPRINT)):
+        _ = found.repositories
+    found = software_of(cluster(tmp_path, mirror), "new1")
+    assert found is not None
+    assert [one.key for one in found.repositories] == [ONE]
+
+
 def test_a_mirror_is_not_filled_from_a_repository_with_another_key(tmp_path: Path) -> None:
     mirror = 'mirror: {url: "http://m.example.org/gpu", key: not-made-yet.asc}'
     with pytest.raises(MirrorError) as failure:

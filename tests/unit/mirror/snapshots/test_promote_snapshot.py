@@ -120,6 +120,16 @@ def test_a_snapshot_of_another_key_is_refused(site: Site, origin_key: Signer) ->
         site.plan(OLD)
 
 
+def test_a_key_with_another_fingerprint_than_the_stated_one_proves_no_snapshot(
+    two: Path, tmp_path: Path, mirror_key: Signer, origin_key: Signer
+) -> None:
+    (tmp_path / "snapshots").symlink_to(two / "snapshots")
+    site = site_of(tmp_path, mirror_key, f'  fingerprint: "{origin_key.fingerprint}"\n')
+    with pytest.raises(MirrorError, match=r"snapshots\.key: .*mirror\.asc has the key"):
+        site.plan(OLD)
+    assert site_of(tmp_path, mirror_key, f'  fingerprint: "{mirror_key.fingerprint}"\n').plan(OLD).changed
+
+
 def test_another_snapshot_under_a_known_name_is_refused(site: Site) -> None:
     site.promote(OLD)
     path = site.file.with_name("away.snapshot-lock.json")
