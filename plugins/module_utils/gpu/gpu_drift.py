@@ -33,9 +33,12 @@ def findings(root: str, expected: Mapping[str, Any], running: bool = True) -> It
     wanted = dict(expected)
     if not running:
         wanted.update(driver={}, units=[], mig=[], whole=False, nvswitches={}, gpu_settings={})
-    gpu = gpu_inventory.read_facts(root, _SECONDS, gpu_inventory.nvidia_smi_query(root, bool(wanted.get("driver"))))
+    ask = gpu_inventory.nvidia_smi_query(root, bool(wanted.get("driver")))
+    gpu = gpu_inventory.read_facts(root, _SECONDS, ask)
     boots = _boots(wanted.get("module") or {}, wanted["manager"], sure=not running)
     yield from _compared(wanted, gpu, boots, root)
+    if ask:
+        yield from gpu_software_drift.silent(gpu)
     # At the next boot, too.
     yield from modprobe.findings(Root(root), {"blacklisted": wanted.get("blacklisted", []), "role": wanted["role"]})
     yield from gpu_software_drift.not_checked(wanted.get("driver", {}), gpu, wanted["units"])

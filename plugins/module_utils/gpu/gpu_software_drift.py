@@ -10,7 +10,7 @@ from typing import Any
 from ..common.command import Outcome
 from ..common.finding import NOTICE, Finding
 from ..common.remedies import run_role_again
-from ..common.text import matches_any
+from ..common.text import few, matches_any
 from ..common.versions import matches, without_epoch
 from ..primitives.packages import rpm
 from ..primitives.packages.dpkg import followed
@@ -165,6 +165,17 @@ def gpus(services: Collection[str], gpu: Mapping[str, Any]) -> Iterator[Finding]
             (name, *_unused) = sorted(FABRIC & set(services))
             fix = f"no job with NVLink starts on it; journalctl -b -u {name}, and reboot the drained node where that names no reason"
             yield Finding("gpu-fabric", f"fabric of GPU {one['address']}", "Completed, Success", ", ".join(told), fix)
+
+
+def silent(gpu: Mapping[str, Any]) -> Iterator[Finding]:
+    """Yield the error that nvidia-smi was queried without an answer: then nothing is known of the running GPUs."""
+    driver = gpu["driver"]
+    # With libraries of another version it cannot answer, and that is a finding already.
+    if not gpu["gpus"] or driver["version"] is None or driver["mismatch"] or gpu["queried"]:
+        return
+    reasons = [text for text in gpu["problems"] if "nvidia-smi" in text or "abandoned" in text]
+    fix = "drain the node and reboot it if the driver hangs or fails; `journalctl -k | grep -i -e xid -e nvrm` shows the reason"
+    yield Finding("unread", "nvidia-smi", "an answer of each GPU", few(reasons, 3) or "no answer", fix)
 
 
 def not_checked(wanted: Mapping[str, Any], gpu: Mapping[str, Any], services: Collection[str] = ()) -> Iterator[Finding]:

@@ -11,7 +11,8 @@ import pytest
 from ansible_collections.bedplate.cluster.plugins.module_utils.common import command as node_command
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import gpu_drift
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import gpu_drift, gpu_inventory
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.devices import nvidia_smi
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver import secure_boot_state
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver.next_kernel import BootError
 from tests.kit import sentences
@@ -193,3 +194,39 @@ def test_a_nouveau_that_is_not_kept_out_is_a_finding(
     assert "playbooks/gpu.yml" in remedy
     file.write_text("blacklist nouveau\n")
     assert found() == []
+
+
+ROW = "00000000:0F:00.0, GPU-0, NVIDIA H100, Enabled, Disabled, Disabled, Enabled, Enabled, Completed, Success\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "where", "found"),
+    [
+        (Outcome(0, ROW, ""), "gpu-failure", "GPU 0000:10:00.0", "nvidia-smi does not list it"),
+        (Outcome(None, "", ""), "unread", "nvidia-smi", "no answer within"),
+        (Outcome(255, "", "NVML: Unknown Error"), "unread", "nvidia-smi", "'NVML: Unknown Error'"),
+    ],
+    ids=["a GPU is not listed", "it hangs", "it fails"],
+)
+def test_gpus_that_nvidia_smi_does_not_report_are_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: Outcome, kind: str, where: str, found: str
+) -> None:
+    tree = Tree(tmp_path)
+    tree.driver()
+    tree.gpu("0000:0f:00.0", 0)
+    tree.gpu("0000:10:00.0", 1)
+    monkeypatch.setattr(node_command, "run", programs(answer))
+    monkeypatch.setattr(gpu_drift, "_boots", lambda *_given, **_more: gpu_drift._Boots("6.1"))
+
+    def ask(seconds: float, problems: list[str]) -> nvidia_smi.SmiOutput | None:
+        return nvidia_smi.query("nvidia-smi", seconds, problems, lambda *_given: answer)
+
+    monkeypatch.setattr(gpu_inventory, "nvidia_smi_query", lambda _root, query: ask if query else None)
+    driver = {"version": "580.159.04", "flavour": "open"}
+    wanted = {**WANTED, "mig": [], "signed": False, "driver": driver, "units": []}
+    errors = [one for one in gpu_drift.findings(str(tmp_path), wanted) if one.severity == "error"]
+    assert [(one.kind, one.where) for one in errors] == [(kind, where)]
+    assert found in errors[0].found
+    assert "drain the node" in errors[0].remedy
+    # A part that does not compare the driver does not query it.
+    assert [one for one in gpu_drift.findings(str(tmp_path), {**wanted, "driver": {}}) if one.severity == "error"] == []

@@ -138,6 +138,7 @@ def add_rows(gpus: list[Facts], told: SmiOutput | None, problems: list[str]) -> 
             gpu["failure"] = told.failures.get(address)
             _add_row(gpu, told.rows[address], problems)
         elif gpu["driver"] == "nvidia" and not gpu["excluded"]:
+            gpu["failure"] = "nvidia-smi does not list it"
             problems.append(
                 f"{address}: the driver is bound to this GPU, but nvidia-smi does not list it. It may have fallen off the bus"
             )
