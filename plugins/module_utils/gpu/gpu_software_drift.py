@@ -168,7 +168,7 @@ def gpus(services: Collection[str], gpu: Mapping[str, Any]) -> Iterator[Finding]
 
 
 def silent(gpu: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield the error that nvidia-smi was queried without an answer: then nothing is known of the running GPUs."""
+    """Yield the error that nvidia-smi was queried without an answer: the state of the running GPUs is unknown."""
     driver = gpu["driver"]
     # With libraries of another version it cannot answer, and that is a finding already.
     if not gpu["gpus"] or driver["version"] is None or driver["mismatch"] or gpu["queried"]:
