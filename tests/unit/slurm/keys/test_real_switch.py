@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import threading
 import time
 from pathlib import Path
@@ -16,6 +17,9 @@ from tests.unit.slurm.keys.real_munge import CONTROLLER, MACHINES, NODES, Munged
 pytestmark = [pytest.mark.daemons, pytest.mark.tools("slurmctld", "slurmd", "scontrol", "sbatch", "munged")]
 # The others run in `make full-daytwo2`.
 ORDERS = ["controller first", *(pytest.param(one, marks=pytest.mark.full) for one in ("nodes first", "shuffled"))]
+WAITED = re.compile(
+    r"srun: (Job \d+ step creation temporarily disabled, retrying \(Requested nodes are busy\)|Step created for job \d+)"
+)
 LONG = 8
 """Seconds that both keys work after the switch, as the window of a turn."""
 
@@ -87,7 +91,8 @@ def test_no_job_and_no_step_is_lost(cluster: MungedSlurm, order: str):
     expected = {"ends_in": "3:0", "ends_after": "4:0", "step_runs": "0:0", "step_ends_in": "0:0", "steps_start": "0:0"}
     assert ended == {**dict.fromkeys(expected.items(), 1), ("array", "5:0"): 12}
     assert min(meanwhile.values()) > 3, meanwhile
-    assert cluster.output("steps_start") == ""
+    # On a busy machine a step may wait for the one before it to end; then it starts.
+    assert [line for line in cluster.output("steps_start").splitlines() if not WAITED.fullmatch(line)] == []
     assert cluster.states() == ["idle"] * len(NODES)
     assert {cluster.files(name).path.read_bytes() for name in MACHINES} == {key}
     for name in MACHINES:
