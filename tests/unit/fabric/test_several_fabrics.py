@@ -459,6 +459,30 @@ def test_a_fabric_without_a_plan_is_adopted_by_itself(tmp_path: Path):
     assert not planned(after.view()).plan.listed
 
 
+@pytest.mark.parametrize("unknown", [False, True], ids=["switches and cards", "cards alone"])
+def test_the_text_of_another_fabric_is_not_adopted(unknown: bool, tmp_path: Path):
+    seen = discovery_of(plan_of(cluster(tmp_path).view("compute")))
+    if unknown:
+        # A list of cables may have named the switches of the other fabric.
+        for one in seen.switches:
+            one.description = f"ib-{one.description}"
+    text = ibnetdiscover_text(seen)
+    found = cluster(tmp_path, TWO, (f"  storage: {STORAGE}", "  storage: {}"))
+    for update in (False, True):
+        made = adoption.adoption(found.view("storage"), [ToolOutput("", text)], update)
+        assert made.files == {}
+    check_messages(f"fabrics: adoption of another one, {'cards' if unknown else 'switches'}", [made.refused])
+
+
+def test_a_single_card_of_another_fabric_stops_no_adoption(tmp_path: Path):
+    seen = discovery_of(plan_of(cluster(tmp_path).view("storage")))
+    node(seen, "n1 mlx5_2").description = "n1 mlx5_1"
+    found = cluster(tmp_path, TWO, (f"  storage: {STORAGE}", "  storage: {}"))
+    made = adoption.adoption(found.view("storage"), [ToolOutput("", ibnetdiscover_text(seen))])
+    assert made.refused == ""
+    assert (made.worst, "n1: devices mlx5_1 differ" in made.table) == ("error", True)
+
+
 def test_names_of_another_fabric_are_known_as_far_as_the_file_has_them(tmp_path: Path):
     found = cluster(tmp_path)
     assert found.elsewhere == {}

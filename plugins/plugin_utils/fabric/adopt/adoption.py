@@ -90,7 +90,7 @@ def adoption(cluster: Cluster, outputs: Sequence[ToolOutput], update: bool = Fal
     found = cluster.stated.findings(ordered(odd))
     text = f"{_heading(cluster, seen, shape)}; {summary(found)}"
     files = _files(cluster, path, listed, technology)
-    refused = _refusal(found, files, path, listed, update)
+    refused = _of_another_fabric(cluster, seen) or _refusal(found, files, path, listed, update)
     pasted = snippet(cluster, fabric, listed)
     return Adoption(text, table(found, text), pasted, {} if refused else files, refused, worst(found))
 
@@ -158,6 +158,23 @@ def _files(cluster: Cluster, path: Path, listed: AdoptedList, technology: str) -
         record = guid_record.path_of(str(Path(cluster.path).absolute()), cluster.stated.part)
         found[str(record)] = guid_record.text_of(merged_record(guid_record.read(record), listed.guids))
     return found
+
+
+def _of_another_fabric(cluster: Cluster, seen: SeenFabric) -> str:
+    """Return that another fabric was discovered: a switch of it is there, or more of its cards than own ones; "" if it was not."""
+    elsewhere, plan = cluster.elsewhere, seen.plan
+    switches = [name for name in plan.switches if name.lower() in elsewhere]
+    cards = [name for name in plan.hcas if name.lower() in elsewhere]
+    own = {hca.name.lower() for devices in known_hcas(cluster, by_unit=False).values() for hca in devices.values()}
+    # A few cards may have a cable in the wrong fabric, or a host may count its cards in another order: both are findings.
+    if not switches and len(cards) <= sum(name.lower() in own for name in plan.hcas):
+        return ""
+    names = [*switches, *cards]
+    fabrics = few(dict.fromkeys(elsewhere[name.lower()] for name in names))
+    return (
+        f"Nothing was written for fabric {cluster.stated.name}, since these are switches or cards of fabric {fabrics}: {few(names)}. "
+        "Check fabric_saved and fabric_name; if the switches or cards are of this fabric, correct their names in the cluster file."
+    )
 
 
 def _refusal(found: Sequence[Finding], files: dict[str, str], path: Path, listed: AdoptedList, update: bool) -> str:
