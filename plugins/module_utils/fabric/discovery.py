@@ -44,6 +44,8 @@ class DiscoveredNode:
     cut: bool = False
     # Names that the device itself gives to its ports, where the tool has them (LLDP).
     port_names: dict[int, str] = field(default_factory=dict)
+    # Ports to a cage, if their names say so (LLDP); else 0.
+    cage_ports: int = 0
 
     def like(self, other: DiscoveredNode) -> bool:
         """Return whether both describe one node: with -g, ibnetdiscover lists the switches of a chassis twice."""

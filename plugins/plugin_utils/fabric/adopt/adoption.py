@@ -16,7 +16,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_
     ToolOutput,
 )
 
-from ...cluster import Cluster
+from ...cluster import Cluster, Fabric
 from ..compare.lldp_discovery import read_discoveries
 from ..core import guid_record
 from ..core.fabric_model import INFINIBAND, Plan
@@ -25,14 +25,14 @@ from ..core.places import ordered, worst
 from ..plan.cable_rows import parse
 from ..plan.checks import check
 from ..plan.cluster_plan import plan_of
-from ..plan.listed_ends import known_hcas
+from ..plan.listed_ends import known_hcas, resolve
 from ..plan.listed_plan import path_of_list
 from ..plan.templates import TemplateError
 from ..report.finding_table import printable, table
 from .adopted_list import AdoptedList, adopted_list, difference, merged_record
 from .audit import audit_of, summary
 from .seen_fabric import SeenFabric, seen_fabric
-from .snippet import section, snippet, usual_speed
+from .snippet import is_speed_known, section, snippet, usual_speed
 
 # Value of fabric.technology for RoCE.
 ETHERNET = "ethernet"
@@ -91,7 +91,8 @@ def adoption(cluster: Cluster, outputs: Sequence[ToolOutput], update: bool = Fal
     text = f"{_heading(cluster, seen, shape)}; {summary(found)}"
     files = _files(cluster, path, listed, technology)
     refused = _of_another_fabric(cluster, seen) or _refusal(found, files, path, listed, update)
-    pasted = snippet(cluster, fabric, listed)
+    refused = refused or _not_accepted(cluster, fabric, path, listed)
+    pasted = snippet(cluster, fabric, listed, is_speed_known(seen, cluster.fabric))
     return Adoption(text, table(found, text), pasted, {} if refused else files, refused, worst(found))
 
 
@@ -177,12 +178,27 @@ def _of_another_fabric(cluster: Cluster, seen: SeenFabric) -> str:
     )
 
 
+def _not_accepted(cluster: Cluster, fabric: Fabric, path: Path, listed: AdoptedList) -> str:
+    """Return the mistakes that the list would have with its section: each later run would end with them; "" for none."""
+    written = parse(listed.text, str(path))
+    resolve(written, fabric, known_hcas(cluster, by_unit=False))
+    if not written.mistakes:
+        return ""
+    return (
+        f"Nothing was written, since the list does not fit its section: {few(written.lines(), 3)} "
+        "Correct the names in the cluster file or on the switches, and discover again."
+    )
+
+
 def _refusal(found: Sequence[Finding], files: dict[str, str], path: Path, listed: AdoptedList, update: bool) -> str:
     """Return why nothing is written; "" if it may be."""
     partial = [one for one in found if one.kind in _PARTIAL and (one.severity == ERROR or one.kind == "unread")]
     if partial:
         lines = few((f"{printable(one.where)}: {printable(one.difference)}" for one in partial), 3)
         return f"Nothing was written, since this is not the whole fabric. Discover again. {lines}"
+    if unclear := [one for one in found if one.kind == "unclear" and one.severity == ERROR]:
+        lines = few((f"{printable(one.difference)}; {one.remedy}" for one in unclear), 3)
+        return f"Nothing was written, since a list needs the numbers of ports: {lines}."
     if listed.text.count("\n") < 2:
         return "Nothing was written, since no cable has ends that the cluster file names. The findings list the names that do not fit."
     differ = []

@@ -38,6 +38,7 @@ KINDS = {
     "duplicate-name": "two nodes have one name",
     "unnamed": "nodes have no usable name",
     "second-port": "a card has a cable in its second port, which Linux does not name as a device",
+    "unclear": "the names of a switch's ports give no numbers, or several numbers fit",
     "partial": "a part of the fabric was not discovered",
     "unread": "lines of the discovery could not be parsed",
 }
@@ -64,7 +65,7 @@ def audit_of(
 ) -> list[Finding]:
     """Return the findings of `audit` for a fabric that is read already."""
     cables = counted_cables(seen.plan)
-    found = [*seen.merged.findings, *_rail_mix(seen, cables), *link_findings(seen)]
+    found = [*seen.merged.findings, *seen.unclear, *_rail_mix(seen, cables), *link_findings(seen)]
     if shape.kind and shape.kind != DRAGONFLY:
         found += [*_uplinks(seen, cables), *_level(seen)]
     found += node_findings(seen, cables, expected)

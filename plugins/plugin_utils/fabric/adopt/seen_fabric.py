@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.gc_pause import suspend_collection
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import CA, SWITCH, Discovery
 
@@ -46,12 +47,18 @@ class SeenFabric:
     # Cables with both ends in one switch.
     loops: list[Link] = field(default_factory=list)
     aggregation: int = 0
+    # Findings on names of ports that give no numbers, or several.
+    unclear: list[Finding] = field(default_factory=list)
 
 
 @suspend_collection
 def seen_fabric(discoveries: Mapping[str, Discovery], rails: Mapping[str, int | None] | None = None) -> SeenFabric:
     """Return the discovered fabric. `rails` has the rail of an HCA by its name; without it, device names that sort alike are rails."""
-    return _Reader(merge(discoveries), rails).read()
+    seen = _Reader(merge(discoveries), rails).read()
+    # Frames of LLDP are compared with a plan alone.
+    listed = [one for discovery in discoveries.values() for one in discovery.findings]
+    seen.unclear = [one for one in listed if one.kind == "unclear"]
+    return seen
 
 
 class _Reader:

@@ -71,8 +71,13 @@ def _kept(old: Fabric | None) -> Fabric:
 
 
 def _cage_ports(seen: SeenFabric, name: str) -> int:
-    guid = seen.plan.switches[name].guid
-    return 2 if _TWO_A_CAGE in seen.merged.nodes[guid].description else 1
+    node = seen.merged.nodes[seen.plan.switches[name].guid]
+    return node.cage_ports or (2 if _TWO_A_CAGE in node.description else 1)
+
+
+def is_speed_known(seen: SeenFabric, old: Fabric | None) -> bool:
+    """Return whether the discovery or the present section has a speed: LLDP seldom has one."""
+    return old is not None or any(named_rate(rate) for rate in seen.rates.values())
 
 
 def usual_speed(seen: SeenFabric, old: Fabric | None) -> str:
@@ -94,15 +99,15 @@ def _oversubscription(seen: SeenFabric) -> int:
     return math.ceil(most)
 
 
-def snippet(cluster: Cluster, fabric: Fabric, listed: AdoptedList) -> str:
-    """Return the lines to paste, with comments on decisions that remain."""
+def snippet(cluster: Cluster, fabric: Fabric, listed: AdoptedList, speed: bool = True) -> str:
+    """Return the lines to paste, with comments on decisions that remain; the speed only if it is known."""
     *outer, own = cluster.stated.key
-    lines = [f"{own}:", *_lines(cluster, fabric, listed)]
+    lines = [f"{own}:", *_lines(cluster, fabric, listed, speed)]
     # Below the keys that the section is in.
     return "\n".join([*(f"{key}:" for key in outer), *(f"{'  ' * len(outer)}{line}" for line in lines)])
 
 
-def _lines(cluster: Cluster, fabric: Fabric, listed: AdoptedList) -> Iterator[str]:
+def _lines(cluster: Cluster, fabric: Fabric, listed: AdoptedList, speed: bool) -> Iterator[str]:
     old = cluster.fabric
     yield f"  cables: {fabric.cables}"
     yield f"  kind: {fabric.kind}"
@@ -113,7 +118,10 @@ def _lines(cluster: Cluster, fabric: Fabric, listed: AdoptedList) -> Iterator[st
         yield f"  subnet_managers: [{managers}]" + (
             "" if managers else "  # Hosts of OpenSM; [] where a switch manages it."
         )
-    yield f"  speed: {fabric.speed}"
+    if speed:
+        yield f"  speed: {fabric.speed}"
+    else:
+        yield f"  # LLDP states no speed: state `speed` if it is not {fabric.speed}, so that slow cables are found."
     yield f"  switch_ports: {fabric.switch_ports}"
     for key, value, usual in (
         ("cage_ports", fabric.cage_ports, 1),

@@ -3,7 +3,7 @@
 
 A host's interface is an HCA `host interface` with one port, as in a plan. For a device that was not queried, the reports of its neighbours
 are mirrored; a queried device that does not report a neighbour that reports it is half-seen to `compare`. Without a plan, a device whose
-ports have the names of a switch's ports is a switch, and its ports have the ranks of their names as numbers.
+ports have the names of a switch's ports is a switch, and the names give the numbers of its ports.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.lldp import LldpError, reports
 
 from ..core.fabric_model import Plan
-from ..core.node_descriptions import natural
-from ..port_names.port_dialects import dialects, is_management, is_port_of_switch
+from ..port_names.port_dialects import is_management
 from ..port_names.port_evidence import PortEvidence, Report
+from ..port_names.unplanned_ports import port_findings, sent_name, unplanned_switches
 from .lldp_frames import frame_findings
 
 
@@ -90,10 +90,12 @@ def discovery_of(
     if plan.elsewhere:
         listed = [one for one in listed if _is_of(plan, one, device)]
     evidence = PortEvidence(plan, listed, step, stated.dialect)
-    reader = _NeighbourReader(plan, found, evidence, listed, device)
+    reader = _NeighbourReader(plan, found, evidence, listed, device, step)
     reader.take({short(name) for name in answers})
     reader.mirror()
     found.findings += evidence.findings
+    if not plan.switches:
+        found.findings += port_findings(reader.unplanned, plan.name or "LLDP")
     found.findings += frame_findings(found, reader.frames, stated.mtu, plan.where)
     found.unclear |= evidence.unclear
     return found
@@ -122,34 +124,14 @@ class _NeighbourReader:
         evidence: PortEvidence,
         listed: list[Report],
         device: Callable[[str, str], str],
+        step: int,
     ) -> None:
         self.plan, self.found, self.evidence, self.listed, self.device = plan, found, evidence, listed, device
         self.queried: set[str] = set()
         self.hosts = {hca.host for hca in plan.hcas.values()}
         self.planned = {*plan.switches, *plan.hcas}
         self.frames: dict[tuple[str, int], int] = {}
-        self.ranks = self._unplanned_switches()
-
-    def _unplanned_switches(self) -> dict[str, dict[str, int]]:
-        """Return switch that the plan does not have -> name of a port -> its rank; such ports have names and no numbers."""
-        own: dict[str, set[str]] = {}
-        sent: dict[str, set[str]] = {}
-        systems: dict[str, str] = {}
-        for one in self.listed:
-            own.setdefault(one.box, set()).add(one.neighbour.interface)
-            sent.setdefault(one.far, set()).add(one.neighbour.port_name)
-            systems[one.far] = one.neighbour.system
-        found = {}
-        for box in {**own, **sent}:
-            if not box or box in self.hosts or box in self.plan.switches:
-                continue
-            ports = own.get(box) or sent[box]
-            used = [name for name in ports if not is_management(name)]
-            named = is_port_of_switch(used) or any(row.recognised.search(systems.get(box, "")) for row in dialects())
-            if named:
-                every = sorted({*own.get(box, ()), *sent.get(box, ())}, key=natural)
-                found[box] = {name: rank for rank, name in enumerate(every, 1)}
-        return found
+        self.unplanned = unplanned_switches(listed, {*self.hosts, *plan.switches}, step)
 
     def take(self, queried: set[str]) -> None:
         self.queried = queried
@@ -170,7 +152,7 @@ class _NeighbourReader:
         return (self._is_switch(one.box) and is_management(near)) or (self._is_switch(one.far) and is_management(far))
 
     def _is_switch(self, name: str) -> bool:
-        return name in self.plan.switches or name in self.ranks
+        return name in self.plan.switches or name in self.unplanned
 
     def _cable(self, one: Report) -> str:
         """Add a neighbour; return why it cannot be added."""
@@ -194,19 +176,21 @@ class _NeighbourReader:
 
     def _near(self, one: Report) -> tuple[DiscoveredNode, int]:
         name, interface = one.box, one.neighbour.interface
-        number = self.evidence.of_own(name, interface) if name in self.plan.switches else 0
-        return self._end(name, interface, number)
+        if name in self.unplanned:
+            return self._end(name, interface, self.unplanned[name].of_own(interface))
+        return self._end(name, interface, self.evidence.of_own(name, interface) if name in self.plan.switches else 0)
 
     def _far(self, one: Report) -> tuple[DiscoveredNode, int]:
         if one.far in self.plan.switches:
             sent = self.evidence.sent_name(one.far, one.neighbour)
             return self._end(one.far, sent, self.evidence.of_sent(one.far, one.neighbour))
+        if there := self.unplanned.get(one.far):
+            return self._end(one.far, sent_name(one, there.by_description), there.of_sent(one))
         return self._end(one.far, one.neighbour.port_name, 0)
 
     def _end(self, name: str, interface: str, number: int) -> tuple[DiscoveredNode, int]:
         """Return a device and the number of its port; an interface of a host is a separate device."""
         if self._is_switch(name):
-            number = number or self.ranks.get(name, {}).get(interface, 0)
             node = self._switch(name)
             if number:
                 node.port_names[number] = interface
@@ -216,8 +200,9 @@ class _NeighbourReader:
 
     def _switch(self, name: str) -> DiscoveredNode:
         planned = self.plan.switches.get(name)
-        ports = planned.ports if planned else len(self.ranks.get(name, ()))
-        return self.found.nodes.setdefault(name, DiscoveredNode(name, SWITCH, ports, name, 0))
+        there = self.unplanned.get(name)
+        ports, lanes = (planned.ports, 0) if planned else (there.ports, there.lanes) if there else (0, 0)
+        return self.found.nodes.setdefault(name, DiscoveredNode(name, SWITCH, ports, name, 0, cage_ports=lanes))
 
     def mirror(self) -> None:
         """Add to devices that were not queried the other side of their neighbours' reports."""

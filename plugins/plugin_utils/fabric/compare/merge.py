@@ -29,6 +29,8 @@ class MergedNode:
     ports: int = 0
     reported: bool = False
     port_guid: str = ""
+    # 0 if it is not known.
+    cage_ports: int = 0
 
 
 @dataclass
@@ -84,7 +86,7 @@ def _node(merged: MergedDiscovery, node: DiscoveredNode) -> MergedNode | None:
     if known is None or not known.reported:
         port_guid = node.port_guids.get(1, known.port_guid if known else "")
         known = merged.nodes[node.guid] = MergedNode(
-            node.guid, node.kind, node.description, node.ports, not node.cut, port_guid
+            node.guid, node.kind, node.description, node.ports, not node.cut, port_guid, node.cage_ports
         )
     elif known.kind != node.kind or known.description != node.description:
         return None
