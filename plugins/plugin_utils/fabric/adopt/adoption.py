@@ -31,6 +31,7 @@ from ..plan.templates import TemplateError
 from ..report.finding_table import printable, table
 from .adopted_list import AdoptedList, adopted_list, difference, merged_record
 from .audit import audit_of, summary
+from .replaced_list import replaced_findings
 from .seen_fabric import SeenFabric, seen_fabric
 from .snippet import is_speed_known, section, snippet, usual_speed
 
@@ -87,6 +88,7 @@ def adoption(cluster: Cluster, outputs: Sequence[ToolOutput], update: bool = Fal
     fabric = replace(section(cluster, seen, shape, listed, _named(cluster, path)), technology=technology)
     odd = [*audit_of(seen, shape, _expected(cluster)), *listed.findings]
     odd += _of_plan(replace(cluster, fabric=fabric), path, listed)
+    odd += replaced_findings(cluster, fabric, seen, listed, path)
     found = cluster.stated.findings(ordered(odd))
     text = f"{_heading(cluster, seen, shape)}; {summary(found)}"
     files = _files(cluster, path, listed, technology)

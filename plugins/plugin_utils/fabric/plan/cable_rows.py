@@ -46,6 +46,7 @@ class WrittenCable:
     speed: str = ""
     width: str = ""
     left_out: bool = False
+    comment: str = ""
 
 
 @dataclass
@@ -167,4 +168,4 @@ def _row(line: int, cells: dict[str, str], found: WrittenCables) -> None:
         found.add(line, f"state: {state!r} is unknown. Allowed: {' and '.join(_STATES[1:])}.")
     if cells["a"] and cells["b"]:
         ends = (WrittenEnd(cells["a"], cells["a_port"]), WrittenEnd(cells["b"], cells["b_port"]))
-        found.rows.append(WrittenCable(line, *ends, speed, width, state == LEFT_OUT))
+        found.rows.append(WrittenCable(line, *ends, speed, width, state == LEFT_OUT, cells.get("comment", "")))

@@ -111,6 +111,37 @@ def test_a_card_that_gets_a_name_is_said_and_adopted_by_it(tmp_path: Path):
     assert comparison_report(there.cluster(), there.outputs()).counts == {"ok": len(there.world.plan.links)}
 
 
+def test_an_update_says_which_cables_move_and_what_is_lost(tmp_path: Path):
+    there = existing("rail-optimised", 5, tmp_path)
+    adopted(there)
+    world, listed = there.world, tmp_path / "cables.csv"
+    for name in there.unnamed:
+        del world.rename[name]
+    report = comparison_report(there.cluster(), there.outputs())
+    assert "after the other findings are mended, adopt the names: " in report.table
+    # A name alone moves no cable.
+    names = adopt(there, update=True)
+    assert not {"moved", "lost"} & set(names.table.split())
+    write(names)
+    head, *rows = listed.read_text().splitlines()
+    absent = next(row for row in rows if row.startswith("gpu003 mlx5_2"))
+    rows = [f"{row}replaced in May" if row.startswith("gpu002 mlx5_1") else row for row in rows if row != absent]
+    listed.write_text("\n".join([f"{head},state", *(f"{row}," for row in rows), f"{absent},leave out", ""]))
+    one, other = (next(link for link in world.links if link.a == f"gpu00{number} mlx5_0") for number in (1, 4))
+    world.cut(one.ends[0], other.ends[0])
+    world.join(one.ends[0], other.ends[1])
+    world.join(other.ends[0], one.ends[1])
+    found = adopt(there, update=True)
+    lines = found.table.splitlines()
+    shown = [
+        line for number, line in enumerate(lines) if {"moved", "lost"} & {*line.split(), *lines[number - 1].split()}
+    ]
+    check_messages("adoption: an update of cables that moved", shown)
+    assert found.refused == ""
+    write(found)
+    assert not {"moved", "lost"} & set(adopt(there).table.split())
+
+
 def test_a_switch_without_a_name_is_adopted_by_its_guid(tmp_path: Path):
     there = existing("leaf-spine", 5, tmp_path)
     first, second, *_rest = there.world.plan.switches
