@@ -15,7 +15,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery 
 
 from ..core.node_descriptions import natural, plain_name
 from .binding import Binding
-from .identified_fabric import DEVICE, NAME, ORDER, PLACE, RENUMBERED, REST
+from .identified_fabric import DEVICE, NAME, ORDER, PLACE, RECORDED, RENUMBERED, REST
 from .merge import MergedNode
 
 # Devices of a host, in their order.
@@ -168,3 +168,54 @@ def match_renumbered(binding: Binding, misplaced: Iterable[str]) -> None:
             if moves and not any(other in binding.taken and other not in moves for other in moves.values()):
                 binding.rename(moves, RENUMBERED)
                 binding.seen.renumbered[binding.plan.hcas[names[0]].host] = list(moves.values())
+
+
+def match_recorded(binding: Binding, nodes: Iterable[MergedNode]) -> None:
+    """Name the adapters of hosts again that got other device names, where the GUIDs on record and the cables show that no card moved.
+
+    Only hosts that have a name of the plan at a wrong adapter: other names contradict nothing. If nearly all hosts of a kind have the same
+    names, and some are not in the plan, this is how the site names devices, and DeviceMatcher learns it.
+    """
+    seen, hcas = binding.seen, binding.plan.hcas
+    hosts: dict[str, list[MergedNode]] = {}
+    for node in nodes:
+        if (
+            node.kind == CA
+            and node.guid not in binding.contested
+            and (host := binding.host_of(node)) in binding.adapters
+        ):
+            hosts.setdefault(host, []).append(node)
+    moves: dict[str, dict[str, str]] = {}
+    for host, there in hosts.items():
+        own = {
+            node.guid: name for node in there if (name := _recorded(binding, host, node)) != seen.names.get(node.guid)
+        }
+        own = {guid: name for guid, name in own.items() if name}
+        if any(guid in seen.names for guid in own) and hcas[binding.adapters[host][0]].host not in seen.renumbered:
+            moves[host] = own
+    devices = {host: tuple(hcas[name].device for name in binding.adapters[host]) for host in hosts}
+    kinds = Counter(devices.values())
+    alike = Counter((devices[host], _names_of(binding, own)) for host, own in moves.items())
+    for host, own in moves.items():
+        usual = alike[devices[host], _names_of(binding, own)] > max(1, _OVERRULING * kinds[devices[host]])
+        if usual and not all(guid in seen.names for guid in own):
+            continue
+        for guid in {*own, *(binding.taken[name] for name in own.values() if name in binding.taken)}:
+            binding.release(guid)
+        for guid, name in own.items():
+            binding.bind(binding.merged.nodes[guid], name, RECORDED)
+        seen.misnamed[hcas[binding.adapters[host][0]].host] = [
+            (_label(binding.merged.nodes[guid]), name)
+            for guid, name in sorted(own.items(), key=lambda pair: natural(pair[1]))
+        ]
+
+
+def _recorded(binding: Binding, host: str, node: MergedNode) -> str:
+    """Return the adapter of a host that a node is by its GUID on record and its cable; "" if they do not agree."""
+    name = binding.on_record.get(node.guid, "")
+    mine = name in binding.adapters[host] and binding.place_of(node.guid) == name
+    return name if mine else ""
+
+
+def _names_of(binding: Binding, own: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+    return frozenset((_label(binding.merged.nodes[guid]), binding.plan.hcas[name].device) for guid, name in own.items())

@@ -13,9 +13,10 @@ from ..core.places import End
 from .merge import MergedDiscovery
 
 # How a node was matched. DEVICE: the node names its host, and the other hosts of its kind show which of the plan's devices its device is.
-# EXCHANGED: its name is that of another node, and its cables are those of this one. RENUMBERED: a card before it is absent.
+# EXCHANGED: its name is that of another node, and its cables are those of this one. RENUMBERED: a card before it is absent. RECORDED: its
+# name is that of another device of its host, and the GUID on record and the cable are those of this one.
 NAME, GUID, DEVICE, ORDER, PLACE, REST = "name", "GUID", "device", "order", "place", "being the only one left"
-EXCHANGED, RENUMBERED = "cables", "place behind an absent card"
+EXCHANGED, RENUMBERED, RECORDED = "cables", "place behind an absent card", "GUID and cable"
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,8 @@ class IdentifiedFabric:
     exchanges: list[Exchange] = field(default_factory=list)
     # Host -> its adapters that have other numbers, since one before them is absent.
     renumbered: dict[str, list[str]] = field(default_factory=dict)
+    # Host -> (device that it names, its adapter by GUID and cable).
+    misnamed: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
 
     def translate(self, plan: Plan) -> None:
         """Replace GUIDs by names in everything that is compared."""

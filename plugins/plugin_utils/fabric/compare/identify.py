@@ -17,7 +17,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery 
 from ..core.fabric_model import Plan
 from ..core.node_descriptions import is_aggregation, is_unnamed, plain_name, switch_names
 from .binding import Binding
-from .device_names import DeviceMatcher, match_renumbered
+from .device_names import DeviceMatcher, match_recorded, match_renumbered
 from .exchanged import MisplacedCables, name_exchanged_hosts, name_exchanged_switches
 from .identified_fabric import GUID, NAME, PLACE, REST, IdentifiedFabric
 from .identity_findings import IdentityFindings
@@ -75,10 +75,12 @@ class _Binder:
             if self.seen.exchanges:
                 misplaced = MisplacedCables(self.binding)
             match_renumbered(self.binding, misplaced.adapters)
+            if misplaced.adapters and self.binding.on_record:
+                match_recorded(self.binding, nodes)
         if len(self.seen.names) < len(nodes):
             self._without_name(nodes)
             misplaced = MisplacedCables(self.binding)
-        elif self.seen.renumbered:
+        elif self.seen.renumbered or self.seen.misnamed:
             misplaced = MisplacedCables(self.binding)
         if misplaced.adapters:
             name_exchanged_hosts(self.binding, misplaced)

@@ -54,6 +54,7 @@ class IdentityFindings:
         self._nameless(nameless)
         self._other_devices()
         self._exchanged()
+        self._misnamed()
         for host, names in self.seen.renumbered.items():
             text = f"a card is absent, and the devices after it have the numbers before theirs; by their cables they are {few(names)}"
             remedy = f"install the absent card, or find out why it is down; until then the GUIDs of these {len(names)} are not recorded"
@@ -221,6 +222,22 @@ class IdentityFindings:
             remedy = f"if the names are wrong, correct them ({names}); if they are right, exchange all cables"
         where = self.plan.where(one.names[0]) if one.switches else self._at(one.names[0], one.ports[0][0])
         self._add("exchanged", ERROR, where, "", text, remedy, *one.ports)
+
+    def _misnamed(self) -> None:
+        """Report devices with the names of other devices of their host, all in one finding."""
+        hosts = self.seen.misnamed
+        if not hosts:
+            return
+        first, pairs = next(iter(hosts.items()))
+        names = [name for listed in hosts.values() for _device, name in listed]
+        calls = few((f"{name} is called {first} {device}" for device, name in pairs), _MANY)
+        text = f"{calls}; {len(hosts)} hosts have such names: {few(hosts)}" if len(hosts) > 1 else calls
+        remedy = (
+            "the GUIDs on record confirm the cables, so move none: correct the names (order of the devices on the host, or `name` or "
+            "`fabric_name` of `nics`); until then nothing is recorded for these"
+        )
+        where = self.plan.name if len(hosts) > 1 else self._at(first, names[0])
+        self._add("exchanged", ERROR, where, "", text, remedy, *((name, 1) for name in names))
 
     def _doubtful_switches(self) -> None:
         """Report switches with a name that none of their cables has; the cables are other findings."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from .binding import Binding
 from .exchanged import MisplacedCables
-from .identified_fabric import DEVICE, NAME, ORDER, PLACE, RENUMBERED, REST
+from .identified_fabric import DEVICE, NAME, ORDER, PLACE, RECORDED, RENUMBERED, REST
 
 
 def find_unrecorded(binding: Binding, misplaced: MisplacedCables) -> None:
@@ -62,6 +62,8 @@ def _reason(binding: Binding, name: str, how: str) -> str:
         return "its description names neither host nor device"
     if how == RENUMBERED:
         return "a card of its host is absent, and the others have its numbers"
+    if how == RECORDED:
+        return "its host calls it by the name of another device"
     if how in (DEVICE, ORDER) and binding.place_of(binding.taken[name]) != name:
         return "its cable contradicts its device name"
     return ""

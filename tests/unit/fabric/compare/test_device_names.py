@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pytest
+
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.fabric_drift import Comparison
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.identified_fabric import ORDER
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.identify import with_learned_guids
@@ -131,6 +133,51 @@ def test_absent_card_shifts_the_numbers_of_the_others():
     assert found.findings[1].ports == ((names[2], 1), (names[3], 1))
     assert not set(names[1:]) & recorded(found, w.plan).keys()
     check_messages("names: a card is absent", found.findings)
+
+
+def renumbered(w: World, moves: dict[int, int], *hosts: str) -> list[str]:
+    """Let devices of hosts have other numbers; return the names of these cards."""
+    for host in hosts:
+        w.rename.update({f"{host} mlx5_{old}": f"{host} mlx5_{new}" for old, new in moves.items()})
+    return [f"{host} mlx5_{old}" for host in hosts for old in moves]
+
+
+@pytest.mark.parametrize("moves", [{0: 1, 1: 0}, {1: 2, 2: 3, 3: 4}], ids=["exchanged", "shifted"])
+def test_other_numbers_of_devices_are_no_other_cables_if_the_record_shows_it(moves: dict[int, int]):
+    w = world(with_guids(PLANS["rail-optimised"]))
+    names = renumbered(w, moves, "gpu003")
+    found = compared(w)
+    (finding,) = found.findings
+    assert (finding.kind, finding.severity, len(found.ok)) == ("exchanged", "error", found.planned)
+    assert {name for name, _port in finding.ports} == set(names)
+    assert recorded(found, w.plan) == {name: w.nodes[name].guid for name in w.plan.hcas}
+    assert found.seen
+    assert set(found.seen.unrecorded) == set(names)
+    check_messages(f"names: devices have other numbers, {len(moves)}", [finding])
+
+
+def test_all_hosts_with_other_numbers_are_one_finding():
+    w = world(with_guids(PLANS["rail-optimised"]))
+    renumbered(w, {0: 1, 1: 0}, *dict.fromkeys(hca.host for hca in w.plan.hcas.values()))
+    found = compared(w)
+    (finding,) = found.findings
+    assert (finding.kind, finding.where, len(found.ok)) == ("exchanged", w.plan.name, found.planned)
+    check_messages("names: devices of all hosts have other numbers", [finding])
+
+
+def test_cables_that_are_swapped_stay_a_swap_with_the_guids_on_record():
+    w = world(with_guids(PLANS["rail-optimised"]))
+    one, other = ("gpu003 mlx5_0", "gpu003 mlx5_1")
+    ends = {link.a: link.ends[1] for link in w.plan.links}
+    recable(w, ((one, 1), ends[other]), ((other, 1), ends[one]))
+    assert kinds(compared(w)) == ["swapped"]
+
+
+def test_numbers_that_are_shifted_for_all_hosts_stay_no_rotation_after_the_record():
+    w = world(with_guids(PLANS["rail-optimised"]))
+    w.rename.update((name, f"{hca.host} mlx5_{int(hca.device[-1]) + 2}") for name, hca in w.plan.hcas.items())
+    found = compared(w)
+    assert [(one.kind, one.severity) for one in found.findings] == [("unnamed", "notice")]
 
 
 def test_names_of_hosts_are_compared_without_case():
