@@ -164,7 +164,7 @@ def _files(cluster: Cluster, path: Path, listed: AdoptedList, technology: str) -
 
 
 def _of_another_fabric(cluster: Cluster, seen: SeenFabric) -> str:
-    """Return that another fabric was discovered: a switch of it is there, or more of its cards than own ones; "" if it was not."""
+    """Return that another fabric was discovered, by a switch of it or by more of its cards than own ones; "" if it was not."""
     elsewhere, plan = cluster.elsewhere, seen.plan
     switches = [name for name in plan.switches if name.lower() in elsewhere]
     cards = [name for name in plan.hcas if name.lower() in elsewhere]

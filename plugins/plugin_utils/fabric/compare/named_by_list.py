@@ -38,7 +38,7 @@ def named_by_list(plan: Plan, discoveries: Mapping[str, Discovery]) -> tuple[Map
         return found, []
     text = f"{len(renamed)} HCAs of the list have a name now: {few(f'{old} is {new}' for old, new in renamed.items())}"
     remedy = (
-        "after the other findings are mended, adopt the names: playbooks/fabric_adopt.yml -e fabric_adopt=update; "
+        "after the other faults are repaired, adopt the names: playbooks/fabric_adopt.yml -e fabric_adopt=update; "
         "it makes every cable the plan, as it is then"
     )
     return found, [Finding("unnamed", plan.name, "", text, remedy, NOTICE)]

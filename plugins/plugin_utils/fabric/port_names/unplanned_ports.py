@@ -25,7 +25,7 @@ _SHOWN = 4
 
 @dataclass(frozen=True)
 class UnplannedSwitch:
-    """The numbers of a switch's ports, by its own names and by those that it sends; `ports` and `lanes` are what they need at least.
+    """The numbers of a switch's ports, by its own names and by the names that it sends; `ports` and `lanes` are what they need at least.
 
     `doubt` names the readings that fit equally well, and `odd` the names that have no number: then all ports have their ranks.
     """
@@ -53,7 +53,7 @@ def sent_name(report: Report, by_description: bool) -> str:
 
 
 def unplanned_switches(listed: Sequence[Report], known: Collection[str], step: int = 1) -> dict[str, UnplannedSwitch]:
-    """Return the devices that are switches by the names of their ports, without those that are known."""
+    """Return the devices that are switches by the names of their ports, without the known ones."""
     own: dict[str, list[Report]] = {}
     sent: dict[str, list[Report]] = {}
     for one in listed:

@@ -118,7 +118,7 @@ def test_an_update_says_which_cables_move_and_what_is_lost(tmp_path: Path):
     for name in there.unnamed:
         del world.rename[name]
     report = comparison_report(there.cluster(), there.outputs())
-    assert "after the other findings are mended, adopt the names: " in report.table
+    assert "after the other faults are repaired, adopt the names: " in report.table
     # A name alone moves no cable.
     names = adopt(there, update=True)
     assert not {"moved", "lost"} & set(names.table.split())
