@@ -41,6 +41,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             report = resolve_lock.resolve(cluster, arguments["mode"], arguments["origins"], bool(self._task.check_mode))
         except (IndexReadError, LockError, ClusterFileError) as error:
             raise AnsibleActionFail(f"the versions of the GPU software are not known.\n{error}") from None
+        except resolve_lock.UnmetError as error:
+            raise AnsibleActionFail(str(error)) from None
         except OSError as error:
             raise AnsibleActionFail(f"the lock was not written: {error.filename}: {error.strerror}") from None
         facts = {"changed": report.changed, "msg": report.msg, "lock": report.path, "sha256": report.sha256}

@@ -174,8 +174,11 @@ def version_mistakes(cluster: Cluster) -> list[str]:
     return mistakes_with(cluster, lock)
 
 
-def mistakes_with(cluster: Cluster, lock: GpuLock | None) -> list[str]:
-    """Return a line for each mistake of the sets of profiles with the versions of a lock, without one with the table's."""
+def mistakes_with(cluster: Cluster, lock: GpuLock | None, *, is_new: bool = False) -> list[str]:
+    """Return a line for each mistake of the sets of profiles with the versions of a lock, without one with the table's.
+
+    `is_new`: the lock is what the repositories have now, so the lines do not say to read them again.
+    """
     wrong = MistakeCollector(cluster.path)
     for name, profile in cluster.profiles.items():
         try:
@@ -183,7 +186,7 @@ def mistakes_with(cluster: Cluster, lock: GpuLock | None) -> list[str]:
                 stack_of(replace(profile.gpu_stack, lock=lock), profile)
         except StackError as error:
             for refusal in error.refusals:
-                text = f"profile {name}: {refusal.text}{_remedy(refusal.rule, lock)} [{refusal.rule}]"
+                text = f"profile {name}: {refusal.text}{'' if is_new else _remedy(refusal.rule, lock)} [{refusal.rule}]"
                 wrong.add(("profiles", name, "gpu_stack"), text, ("gpu_stack",))
     return wrong.lines()
 

@@ -17,14 +17,27 @@ from .index_model import IndexReadError
 
 MISSING, UPDATE, OFF = "missing", "update", "off"
 MODES = (MISSING, UPDATE, OFF)
-_UNMET = "; what the cluster file states cannot be installed with these versions, as the warnings say, so every other playbook refuses it"
+
+
+class UnmetError(ValueError):
+    """Versions of the indexes with which a profile cannot be installed: the lock that was not written, and all mistakes."""
+
+    def __init__(self, path: Path, mistakes: list[str]) -> None:
+        kept = "The lock before stays in force" if path.exists() else "No lock exists"
+        remedy = (
+            f"{kept}. State versions in the cluster file that the repositories have, or let the repositories have the stated ones again "
+            "(a mirror keeps them), and run this again."
+        )
+        self.mistakes = [*mistakes, remedy]
+        head = f"{path} was not written: with the versions of the repositories the cluster file cannot be installed."
+        super().__init__("\n".join([head, *self.mistakes]))
 
 
 @dataclass(frozen=True)
 class LockReport:
     """Result of a run, or its prediction in check mode. `lines` has a line for each package that changes for the nodes.
 
-    `warnings`: keys that nothing was compared with, and sets of profiles that the indexes cannot serve.
+    `warnings`: keys that nothing was compared with, and sets of profiles that a lock that stays cannot serve.
     """
 
     path: str
@@ -39,6 +52,7 @@ def resolve(cluster: Cluster, mode: str, origins: bool = False, check: bool = Fa
     """Write the lock beside the cluster file if `mode` and what exists call for it; in check mode to a place that only this run reads.
 
     `origins`: read the owners' repositories also where the nodes read a mirror. IndexReadError, LockError: all mistakes.
+    UnmetError: a profile cannot be installed with what the repositories have, so nothing was written.
     """
     path = lock_document.path_of(cluster.path)
     if path is None or (mode == OFF and not path.exists()):
@@ -52,7 +66,9 @@ def resolve(cluster: Cluster, mode: str, origins: bool = False, check: bool = Fa
     if path.exists() and mode == MISSING:
         lock = lock_document.read(cluster.path)
         text = f"{path} exists and stays as it is; -e gpu_resolve=update reads the repositories again"
-        return LockReport(str(path), False, text, sha256=lock.sha256 if lock else "")
+        return LockReport(
+            str(path), False, text, sha256=lock.sha256 if lock else "", warnings=mistakes_with(cluster, lock)
+        )
     # The owners' repositories are read to build the mirror, whose key may not exist yet.
     keys = judged(cluster, mirrors=not origins)
     if keys.mistakes:
@@ -62,15 +78,17 @@ def resolve(cluster: Cluster, mode: str, origins: bool = False, check: bool = Fa
         after = read_lock.read(cluster, stack_table.default(), origins)
     except IndexReadError as error:
         raise IndexReadError([*error.mistakes, _remedy(path)]) from None
+    if unmet := mistakes_with(cluster, after, is_new=True):
+        raise UnmetError(path, unmet)
     # Bytes: an unusable lock, which an update replaces, may be no text.
     changed = lock_document.text_of(after).encode() != (path.read_bytes() if path.exists() else b"")
     target = lock_document.predicted_path_of(cluster.path) if check else path
     if changed and target:
         lock_document.write(target, after)
     found = lock_changes.lines(lock_changes.changes(cluster, before, after))
-    unmet = mistakes_with(cluster, after)
-    text = _message(path, before, after, changed, found, check) + (_UNMET if unmet else "")
-    return LockReport(str(path), changed, text, found, after.sha256, [*keys.notices, *unmet])
+    return LockReport(
+        str(path), changed, _message(path, before, after, changed, found, check), found, after.sha256, keys.notices
+    )
 
 
 def _before(cluster: Cluster, path: Path) -> GpuLock | None:

@@ -12,7 +12,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.role_choices import role_choices
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_index import resolve_lock
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_index.index_model import IndexReadError
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_index.resolve_lock import LockReport
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_index.resolve_lock import LockReport, UnmetError
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_lock import lock_document
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.part_plan import LOCKED, software_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.render import render_part
@@ -319,16 +319,47 @@ def test_a_lost_lock_stops_each_part_on_the_nodes_that_were_installed_from_it(si
     assert obstacles(site, by_table=True) == [None] * len(ALL_PARTS)
 
 
-def test_an_update_that_loses_the_stated_version_says_so(site):
+@pytest.mark.parametrize("check", [True, False])
+def test_an_update_that_loses_the_stated_version_is_refused_and_the_lock_before_stays(
+    site, tmp_path, monkeypatch, check
+):
+    monkeypatch.setattr(lock_document, "_predictions", {})
+    lock_document.keep_predictions_in(tmp_path)
     site.become("later")
     site.write('driver: "580"', f'driver: "{GAINED}"')
-    assert not [line for line in resolve(site).warnings if "[unknown-driver]" in line]
+    assert resolve(site).changed
+    text = site.lock.read_bytes()
     site.become("first")
-    for check in (True, False):
-        report = resolve(site, "update", check=check)
-        lines = [line for line in report.warnings if "[unknown-driver]" in line]
-        assert len(lines) == 2
-        assert "cannot be installed with these versions" in report.msg
+    with pytest.raises(UnmetError) as caught:
+        resolve(site, "update", check=check)
+    lines = [line for line in caught.value.mistakes if "[unknown-driver]" in line]
+    assert [line.partition("profile ")[2].partition(":")[0] for line in lines] == ["deb", "rpm"]
+    # The repositories were just read.
+    assert "gpu_resolve=update" not in str(caught.value)
+    assert "The lock before stays in force" in caught.value.mistakes[-1]
+    assert site.lock.read_bytes() == text
+    assert not list(tmp_path.glob("bedplate-*"))
+    assert driver(site, "deb1") == GAINED
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_first_lock_with_which_a_profile_cannot_be_installed_is_not_written(site, tmp_path, monkeypatch, check):
+    monkeypatch.setattr(lock_document, "_predictions", {})
+    lock_document.keep_predictions_in(tmp_path)
+    site.write('driver: "580"', f'driver: "{GAINED}"')
+    with pytest.raises(UnmetError, match=r"\[unknown-driver\]") as caught:
+        resolve(site, check=check)
+    assert "No lock exists" in caught.value.mistakes[-1]
+    assert lock_document.in_force(site.file) is None
+
+
+def test_a_lock_that_lacks_the_stated_version_stays_with_the_warnings_of_validate(site):
+    resolve(site)
+    site.write('driver: "580"', f'driver: "{GAINED}"')
+    report = resolve(site)
+    assert not report.changed
+    assert len(report.warnings) == 2
+    assert report.warnings == version_mistakes(site.cluster())
 
 
 def test_a_key_that_nothing_was_compared_with_is_shown_when_its_index_is_read(site):
