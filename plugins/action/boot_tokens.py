@@ -32,14 +32,15 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         """Run the task, once for all hosts of the play."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         rows = boot_tokens.grouped(self._nodes((task_vars or {})["ansible_play_hosts_all"]))
-        if rows:
-            Display().display(boot_tokens.text(rows))
-        if (file := self._task.args.get("file")) and not self._task.check_mode:
-            write_report(Path(str(file)), boot_tokens.to_json(rows), "boot_tokens_file")
-        message = f"{len(rows)} groups of nodes boot from the network"
+        file, check = self._task.args.get("file"), bool(self._task.check_mode)
+        changed, message = False, f"{len(rows)} groups of nodes boot from the network"
         if not rows:
-            message = "no node has a profile with `boot: network`"
-        return {**result, "changed": False, "msg": message, "groups": [vars(row) for row in rows]}
+            # A boot server that reads the file keeps what it has: most often a limit leaves the nodes out.
+            message = "no node of this run has a profile with `boot: network`" + (f"; {file} is not written" if file else "")
+        elif file:
+            changed = write_report(Path(str(file)), boot_tokens.to_json(rows), "boot_tokens_file", check=check)
+        Display().display(boot_tokens.text(rows) if rows else message)
+        return {**result, "changed": changed, "msg": message, "groups": [vars(row) for row in rows]}
 
     def _nodes(self, hosts: Sequence[str]) -> Iterator[tuple[str, str, Sequence[str]]]:
         """Yield name, profile and tokens of the nodes that boot from the network."""

@@ -29,13 +29,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         unread = {host: str(one.get("msg") or "no answer") for host, one in results.items() if "hardware" not in one}
         text = profiles_text(reports, unread)
         Display().display(text)
-        if (file := self._task.args.get("file")) and not self._task.check_mode:
-            write_report(Path(str(file)), text, "record_profile_file")
+        file, check = self._task.args.get("file"), bool(self._task.check_mode)
+        changed = bool(file) and write_report(Path(str(file)), text, "record_profile_file", check=check)
         failed = not reports
         message = f"{len(reports)} of {len(results)} machines were read"
         return {
             **result,
-            "changed": False,
+            "changed": changed,
             "failed": failed,
             "msg": message,
             "profiles": text,

@@ -16,12 +16,12 @@ description:
     it writes O(file) on the control node.
 options:
   file:
-    description: A file on the control node for the groups as JSON. Empty writes none. Nothing is written in check mode.
+    description: A file on the control node for the groups as JSON. Empty writes none. Nothing is written in check mode, nor if no node boots from the network.
     type: path
     default: ''
 author: The bedplate authors (!UNKNOWN)
 attributes:
-  check_mode: {support: full, description: The text is printed and O(file) is not written.}
+  check_mode: {support: full, description: The text is printed and O(file) is not written; C(changed) says whether it would differ.}
 """
 
 EXAMPLES = r"""

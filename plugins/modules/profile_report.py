@@ -26,7 +26,7 @@ options:
     default: ''
 author: The bedplate authors (!UNKNOWN)
 attributes:
-  check_mode: {support: full, description: The text is printed and O(file) is not written.}
+  check_mode: {support: full, description: The text is printed and O(file) is not written; C(changed) says whether it would differ.}
 """
 
 EXAMPLES = r"""

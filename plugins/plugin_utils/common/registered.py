@@ -26,13 +26,16 @@ def results_of(name: Any, variables: Mapping[str, Any], module: str) -> dict[str
     return {host: raw(host).get(name) for host in variables["ansible_play_hosts_all"]}
 
 
-def write_report(path: Path, text: str, variable: str, mode: int | None = None) -> None:
-    """Write a file of the control node in one step; `variable` names it in the error.
+def write_report(path: Path, text: str, variable: str, mode: int | None = None, *, check: bool = False) -> bool:
+    """Write a file of the control node in one step, and return whether its content changes; `variable` names it in the error.
 
-    AnsibleActionFail: the file cannot be written.
+    With `check` nothing is written. AnsibleActionFail: the file cannot be read or written.
     """
     try:
-        atomic_write(path, text, mode=mode)
+        changes = not path.exists() or path.read_bytes() != text.encode()
+        if not check and (changes or mode is not None):
+            atomic_write(path, text, mode=mode)
+        return changes
     except OSError as error:
         raise AnsibleActionFail(
             f"{variable} {path}: {error.strerror}; allowed: a file that this user may write"

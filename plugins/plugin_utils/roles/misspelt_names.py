@@ -21,6 +21,7 @@ OWN = (
     *PLAIN,
     *SECRETS,
     takeover_variables.VARIABLE,
+    "boot_tokens_file",
     *(f"{PREFIX}{name}" for name in ("cluster", "cluster_file", "reboot", "reboot_batch", "serial", "site")),
 )
 """Variables that belong to no role."""

@@ -80,6 +80,9 @@ def test_the_profile_is_printed_so_that_it_can_be_pasted(inventory: Path, tmp_pa
     done = run("record_profile", inventory, "-e", f"record_profile_file={file}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert file.read_text() in done.stdout
+    assert "changed=1" in done.stdout
+    again = run("record_profile", inventory, "-e", f"record_profile_file={file}")
+    assert "changed=1" not in again.stdout
     (profile,) = yaml.safe_load(file.read_text())["profiles"].values()
     assert profile["sockets"] >= 1
     assert "# zephyr-off: no profile: " in done.stdout

@@ -39,12 +39,15 @@ def test_the_playbook_prints_and_writes_them_and_connects_to_nothing(tmp_path: P
     site = StandIns(tmp_path, [], cluster_file(profiles, {"disk": "d[1-2]", "net": "n[1-3]"}))
     for folder in ("action", "modules"):
         (site.top / "plugins" / folder).mkdir(exist_ok=True)
-        (site.top / f"plugins/{folder}/boot_tokens.py").symlink_to(ROOT / f"plugins/{folder}/boot_tokens.py")
-    site.role("node_tuning")
+        for name in ("boot_tokens.py", "role_variables.py"):
+            (site.top / "plugins" / folder / name).symlink_to(ROOT / "plugins" / folder / name)
+    (site.top / "roles").rmdir()
+    (site.top / "roles").symlink_to(ROOT / "roles")
     (tmp_path / "host_vars").mkdir()
     (tmp_path / "host_vars/n3.yml").write_text("node_tuning_cmdline: [audit=0]\nansible_connection: ssh\n")
+    for name in ("boot_tokens.yml", "validate.yml"):
+        (tmp_path / name).write_text((ROOT / "playbooks" / name).read_text())
     playbook = tmp_path / "boot_tokens.yml"
-    playbook.write_text((ROOT / "playbooks/boot_tokens.yml").read_text())
     file = tmp_path / "tokens.json"
     done = site.run(playbook, "-e", f"boot_tokens_file={file}")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -54,5 +57,15 @@ def test_the_playbook_prints_and_writes_them_and_connects_to_nothing(tmp_path: P
         {"profile": "net", "nodes": "n3", "tokens": f"{common} audit=0"},
     ]
     assert f"# profile net: n[1-2]\n{common}\n" in done.stdout
-    done = site.run(playbook, "--limit", "d1", "-v")
-    assert (done.returncode, "boot: network" in done.stdout) == (0, True)
+    assert "changed=1" in done.stdout
+    again = site.run(playbook, "-e", f"boot_tokens_file={file}")
+    assert (again.returncode, "changed=1" in again.stdout) == (0, False)
+    # Nodes with a boot loader alone take no tokens from a server that has some.
+    text_before = file.read_bytes()
+    done = site.run(playbook, "--limit", "d1", "-e", f"boot_tokens_file={file}")
+    assert (done.returncode, "changed=1" in done.stdout) == (0, False)
+    assert f"no node of this run has a profile with `boot: network`; {file} is not written" in done.stdout
+    assert file.read_bytes() == text_before
+    done = site.run(playbook, "--limit", "n1", "-e", f"boot_tokens_file={file}", "--check")
+    assert (done.returncode, "changed=1" in done.stdout) == (0, True)
+    assert file.read_bytes() == text_before
