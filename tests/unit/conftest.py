@@ -7,11 +7,14 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack import resolve
 from tests.kit import sentences
 from tests.kit.imports import may_have_mark, needs_ansible_core
 
@@ -19,6 +22,14 @@ from tests.kit.imports import may_have_mark, needs_ansible_core
 ASKED_FOR = ("full", "full_roles", "nightly")
 # Each has a target of make with nothing else in -m.
 ALONE = (*ASKED_FOR, "playbooks", "simulation", "daemons")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _day_of_branches() -> Iterator[None]:
+    """Judge branches of the driver on one day: what is proposed must not change with the calendar."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(resolve, "today", lambda: date(2026, 11, 1))
+        yield
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from datetime import date
 
 from . import driver_versions, request_mistakes, rules, rules_gpu, rules_gpudirect, rules_machine, stack_table
 from .rules import RuleViolation
@@ -16,6 +18,9 @@ __all__ = ["Refusal", "Request", "Stack", "StackError", "StackPackage", "resolve
 _PERSISTENCE = "nvidia-persistenced"
 # A version that is not in the table: whatever the distribution has.
 _ANY = "*"
+# As the cluster file has them: a version without quotes is a number for YAML.
+_KEYS = {"toolkit": "container_toolkit"}
+_IN_QUOTES = ("driver", "cuda", "dcgm", "toolkit", "nccl")
 # Mistakes hide others: so many are mended one after the other before a plain combination is proposed.
 _STEPS = 12
 
@@ -132,10 +137,26 @@ def _instead(request: Request, table: StackTable) -> Request | None:
     for _unused in range(_STEPS):
         problems = _problems(mended, table)
         if not problems:
-            return mended
+            return _lasting(request, mended, table)
         mended = problems[0].fix or _other_driver(mended, table)
     plain = _other_driver(Request(mended.os, mended.source, mended.driver, mended.gpus[:1]), table)
-    return None if _problems(plain, table) else plain
+    return None if _problems(plain, table) else _lasting(request, plain, table)
+
+
+def today() -> date:
+    """Return the day on which branches of the driver are judged."""
+    return date.today()
+
+
+def _lasting(request: Request, instead: Request, table: StackTable) -> Request:
+    """Return a combination that works, with a branch that still gets security updates if one works and `request` did not name this one."""
+    if driver_versions.numbers(instead.driver)[:1] == driver_versions.numbers(request.driver)[:1]:
+        return instead
+    ended = {str(row.branch) for row in table.branches if row.ends < f"{today():%Y-%m}"}
+    if instead.driver.split(".")[0] not in ended:
+        return instead
+    others = (one for one in _drivers(instead, table) if one.driver.split(".")[0] not in ended)
+    return next((one for one in others if not _problems(one, table)), instead)
 
 
 def _other_driver(request: Request, table: StackTable) -> Request:
@@ -174,9 +195,16 @@ def _difference(request: Request, instead: Request) -> str:
     for field in (one for one in fields(Request) if one.name != "gpus"):
         before, after = getattr(request, field.name), getattr(instead, field.name)
         if before != after:
-            value = ", ".join(after) if isinstance(after, tuple) else str(after)
-            said.append(f"{field.name}: {value}" if value else f"{field.name} left out")
+            name = _KEYS.get(field.name, field.name)
+            said.append(f"{name}: {_as_yaml(field.name, after)}" if after else f"{name} left out")
     return "; ".join(said)
+
+
+def _as_yaml(field: str, value: object) -> str:
+    """Return a value as the cluster file takes it, to be pasted."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(_as_yaml(field, one) for one in value)}]"
+    return json.dumps(value) if field in _IN_QUOTES else str(value)
 
 
 def _stack(case: Case) -> Stack:

@@ -6,12 +6,15 @@ from __future__ import annotations
 import fnmatch
 import re
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.schema.gpu_sections import GPU_STACK
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack import (
     driver_versions,
     request_mistakes,
@@ -21,6 +24,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack import 
     rules_machine,
     stack_table,
 )
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack import resolve as resolver
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.resolve import (
     Request,
     Stack,
@@ -30,7 +34,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.resolve
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.stack_model import Driver
 from tests.kit import sentences
-from tests.unit.gpu_stack.stack_cases import BAD, GOOD, ask
+from tests.unit.gpu_stack.stack_cases import BAD, GOOD, NV_13, ask
 
 SENTENCES = Path(__file__).parent / "sentences.txt"
 
@@ -131,30 +135,33 @@ def test_every_rule_has_a_case_that_it_refuses() -> None:
 @pytest.mark.parametrize(
     ("name", "parts"),
     [
-        ("B200 with Debian 13's driver", ["b200", "570", "550", "debian on debian-13", "source: nvidia; driver: 580"]),
+        (
+            "B200 with Debian 13's driver",
+            ["b200", "570", "550", "debian on debian-13", 'source: nvidia; driver: "580"'],
+        ),
         ("V100, open", ["v100", "volta", "proprietary", "module left out"]),
         ("Debian 12, open, with its security", ["535.309.01", "bookworm-security", "module left out"]),
-        ("Debian 12, old driver on new kernel", ["535.261.03", "6.1.0-56-amd64", "6.1.0-50", "driver: 535"]),
+        ("Debian 12, old driver on new kernel", ["535.261.03", "6.1.0-56-amd64", "6.1.0-50", 'driver: "535"']),
         ("HGX H100 from Debian", ["fabricmanager", "debian on debian-13", "source: nvidia"]),
         ("HGX B200 from Canonical", ["nvlsm", "canonical on ubuntu-24.04", "source: nvidia"]),
         (
             "a fabric manager of another version",
-            ["fabricmanager", "590.48.01", "nvidia-fabricmanager-595", "driver: 595"],
+            ["fabricmanager", "590.48.01", "nvidia-fabricmanager-595", 'driver: "595"'],
         ),
-        ("CUDA 13 with 570", ["CUDA 13.0", "580", "570", "driver: 580"]),
-        ("DCGM of the wrong CUDA", ["CUDA 12", "CUDA 13", "580.126.09", "dcgm: 4"]),
-        ("a stream on EL 9", ["nvidia-driver:580-open", "driver: 580"]),
-        ("a stream on EL 10", ["rocky-10", "driver: 580"]),
+        ("CUDA 13 with 570", ["CUDA 13.0", "580", "570", 'driver: "580"']),
+        ("DCGM of the wrong CUDA", ["CUDA 12", "CUDA 13", "580.126.09", 'dcgm: "4"']),
+        ("a stream on EL 9", ["nvidia-driver:580-open", 'driver: "580"']),
+        ("a stream on EL 10", ["rocky-10", 'driver: "580"']),
         ("a stream on Ubuntu", ["which only dnf of EL 9 has", "driver: "]),
-        ("a package of 590 with a suffix", ["nvidia-dkms-open", "driver: 590"]),
+        ("a package of 590 with a suffix", ["nvidia-dkms-open", 'driver: "590"']),
         ("a branch that another source has", ["550.163.01", "source: nvidia"]),
-        ("unknown branch", ["585", "580.126.09, 590.48.01", "driver: 590"]),
+        ("unknown branch", ["585", "580.126.09, 590.48.01", 'driver: "595"']),
         ("unknown system", ["debain-13", "nearest: debian-13", "os: debian-13"]),
         (
             "GB200 on Debian 12's sbsa, too early a driver",
-            ["gb200", "arm64", "driver 580", "590.48.01, 595.71.05", "driver: 590"],
+            ["gb200", "arm64", "driver 580", "590.48.01, 595.71.05", 'driver: "595"'],
         ),
-        ("GH200 on Debian 12's sbsa, too early a CUDA", ["arm64", "CUDA 12.8", " 13.0, ", "cuda: 13.0"]),
+        ("GH200 on Debian 12's sbsa, too early a CUDA", ["arm64", "CUDA 12.8", " 13.0, ", 'cuda: ["13.0"]']),
         ("GH200 with a kernel of x86_64", ["6.12.117+deb13-amd64", "x86_64", "kernel: 6.12.117+deb13-arm64"]),
         ("H100 with a kernel of arm64, on EL", ["el9.aarch64", "arm64", "kernel: 5.14.0-503.el9.x86_64"]),
         ("GB200 with pages of 64 KiB, on EL", ["kernel-64k-*", "kernel: 5.14.0-503.el9.aarch64"]),
@@ -170,6 +177,38 @@ def test_says_both_sides_and_what_works(name: str, parts: list[str]) -> None:
     text = str(refused(BAD[name][0]))
     assert [part for part in parts if part not in text] == []
     sentences.check(SENTENCES, f"refused: {name}", [text])
+
+
+@pytest.mark.parametrize(
+    ("request_", "key", "value"),
+    [
+        (BAD["unknown branch"][0], "driver", "595"),
+        (BAD["unknown CUDA"][0], "cuda", ["12.6"]),
+        (BAD["DCGM of the wrong CUDA"][0], "dcgm", "4"),
+        (BAD["unknown container toolkit"][0], "container_toolkit", None),
+        (ask(f"{NV_13} 580", "h100", nccl="2.99"), "nccl", None),
+    ],
+)
+def test_what_works_can_be_pasted_into_the_cluster_file(request_: Request, key: str, value: object) -> None:
+    proposed = refused(request_).refusals[0].text.rpartition("his works: ")[2].removesuffix(".")
+    pasted = yaml.safe_load(proposed)
+    assert list(pasted) == [key]
+    assert value in (None, pasted[key])
+    # A version without quotes is a number.
+    found = pasted[key] if GPU_STACK[key].type == "list" else [pasted[key]]
+    assert [type(one) for one in found] == [str]
+
+
+def test_a_branch_past_its_end_of_life_is_proposed_only_where_no_other_works_or_where_it_was_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert refused(BAD["unknown branch"][0]).refusals[0].instead.driver == "595"
+    monkeypatch.setattr(resolver, "today", lambda: date(2026, 9, 30))
+    assert refused(BAD["unknown branch"][0]).refusals[0].instead.driver == "590"
+    monkeypatch.setattr(resolver, "today", lambda: date(2027, 4, 1))
+    assert refused(BAD["unknown branch"][0]).refusals[0].instead.driver == "615"
+    # The request names the branch.
+    assert refused(BAD["a package of 590 with a suffix"][0]).refusals[0].instead.driver == "590"
 
 
 def test_pins_what_may_come_later_too() -> None:
