@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Protocol
 
-from ..cluster import Cluster
+from ..cluster import Cluster, Node, Profile
 from ..common.role_choices import defaults
 from ..parts.site_mistakes import site_mistakes
 from ..parts.site_sources import Reader, source_mistakes
@@ -25,6 +25,10 @@ MISTAKES: dict[str, Callable[[Mapping[str, Any]], Iterator[str]]] = {
 ROLES = ("node_os", "node_tuning", "rdma", "gpu_driver", "cuda", "dcgm", "container_runtime", "slurm", "opensm")
 
 _GPU = ("gpu_software",)
+OF_PROFILE: dict[str, Callable[[Profile, Mapping[str, Any]], Iterator[str]]] = {
+    "node_tuning": tuning_part.profile_mistakes,
+}
+"""Role -> what finds mistakes in its variables on the nodes of a profile."""
 RUNS_ON: dict[str, tuple[str, ...]] = {
     "node_os": ("bedplate",),
     "node_tuning": ("compute_nodes",),
@@ -96,7 +100,24 @@ def mistakes(
             named = [first] if is_templated else members
             for text in _of_role(role, choices, read, cluster) if choices is not None else ():
                 found.setdefault(text, []).extend(f"host {host.name}" for host in named)
+            if choices is not None and cluster is not None and role in OF_PROFILE and choices["manage"]:
+                for text, host in _of_profiles(role, choices, named, cluster):
+                    found.setdefault(text, []).append(f"host {host.name}")
     return found
+
+
+def _of_profiles(
+    role: str, choices: Mapping[str, Any], hosts: Iterable[AnsibleHost], cluster: Cluster
+) -> Iterator[tuple[str, AnsibleHost]]:
+    """Yield each mistake of a role's variables on the profile of a host, with the host."""
+    texts: dict[str, list[str]] = {}
+    for host in hosts:
+        machine = cluster.machines.get(host.name)
+        if isinstance(machine, Node):
+            profile = machine.profile
+            if profile.name not in texts:
+                texts[profile.name] = list(OF_PROFILE[role](profile, choices))
+            yield from ((text, host) for text in texts[profile.name])
 
 
 def _of_role(role: str, choices: Mapping[str, Any], read: Reader, cluster: Cluster | None) -> Iterator[str]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common import cpulists
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.cpulists import CpulistError
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.cpulists import parse as cpus_of
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.kernel.sysctl import dotted, partner
@@ -47,7 +48,7 @@ def decide(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> Decision 
     if not isinstance(machine, Node) or not choices["manage"]:
         return None
     profile = machine.profile
-    if problems := list(_unbootable(profile, choices)):
+    if problems := [*profile_mistakes(profile, choices), *_unbootable(profile, choices)]:
         raise TuningError("\n".join(problems))
     choices = node_defaults.resolved(profile, choices)
     has_tokens = profile.boot != "none"
@@ -107,6 +108,21 @@ def _unbootable(profile: Profile, choices: Mapping[str, Any]) -> Iterator[str]:
             f"node_tuning_{name}: {choices[name]!r} needs the kernel command line, and profiles.{profile.name}.boot says `none`; allowed: "
             "boot: loader, boot: network, or the variable's default"
         )
+
+
+def profile_mistakes(profile: Profile, choices: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a variable of the role names that the nodes of a profile do not have. A text that `mistakes` refuses yields nothing."""
+    try:
+        isolated = set(cpus_of(choices["isolated_cpus"]))
+    except CpulistError:
+        return
+    own = set(range(profile.cpus))
+    where = f"node_tuning_isolated_cpus: {choices['isolated_cpus']!r}"
+    has = f"profiles.{profile.name} has CPUs {cpulists.fold(own)}: sockets * cores_per_socket * threads_per_core"
+    if outside := isolated - own:
+        yield f"{where} has CPUs {cpulists.fold(outside)}, and {has}; allowed: CPUs of the profile, but not all of them"
+    elif isolated == own:
+        yield f"{where} leaves the scheduler no CPU, because {has}; allowed: CPUs of the profile, but not all of them"
 
 
 def mistakes(choices: Mapping[str, Any]) -> Iterator[str]:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.role_interfaces import ROLES as ROLES_FOLDER
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.role_mistakes import RUNS_ON, mistakes
 from tests.unit.rdma.machine import CHOICES as RDMA
+from tests.unit.stand_ins import cluster_file
 from tests.unit.tuning.node import CHOICES as TUNING
 
 
@@ -35,11 +38,13 @@ HOSTS = [Host("n1", ("all", "r1")), Host("n2", ("all", "r1")), Host("n3", ("all"
 PLACES = {"rdma_cnp_dscp": ["group r2", "host n4"]}
 
 
-def found(values: dict[str, dict[str, Any]], templated: Iterable[str] = (), places: Any = None) -> dict[str, list[str]]:
+def found(
+    values: dict[str, dict[str, Any]], templated: Iterable[str] = (), places: Any = None, cluster: Cluster | None = None
+) -> dict[str, list[str]]:
     def choices(host: Host, role: str) -> dict[str, Any]:
         return {**(RDMA if role == "rdma" else TUNING), **values.get(host.name, {})}
 
-    return mistakes(HOSTS, PLACES if places is None else places, set(templated), choices, lambda *_: "")
+    return mistakes(HOSTS, PLACES if places is None else places, set(templated), choices, lambda *_: "", cluster)
 
 
 def test_hosts_that_are_alike_are_judged_once_and_named_all() -> None:
@@ -48,6 +53,21 @@ def test_hosts_that_are_alike_are_judged_once_and_named_all() -> None:
     assert list(told.values()) == [["host n3"]]
     told = found({"n1": clash, "n3": {}, "n4": {}})
     assert list(told.values()) == [["host n1", "host n2"]]
+
+
+def test_isolated_cpus_are_compared_with_the_profile_of_each_node(tmp_path: Path) -> None:
+    """Nodes of two profiles with one group's variable: the CPUs of one profile are all in the list."""
+    file = tmp_path / "c.bedplate.yml"
+    file.write_text(cluster_file({"small": {}, "big": {"cores_per_socket": 4}}, {"small": "n[1-2]", "big": "n3"}))
+    wrong = {host.name: {"isolated_cpus": "0-1"} for host in HOSTS}
+    places = {"node_tuning_isolated_cpus": ["group all"]}
+    ((text, hosts),) = found(wrong, places=places, cluster=load(file)).items()
+    assert text.startswith(
+        "node_tuning_isolated_cpus: '0-1' leaves the scheduler no CPU, because profiles.small has CPUs 0-1"
+    )
+    assert hosts == ["host n1", "host n2"]
+    # Without a cluster file no profile is known.
+    assert found(wrong, places=places) == {}
 
 
 def test_what_nobody_sets_is_not_asked_for() -> None:

@@ -276,6 +276,24 @@ def test_who_is_no_node_or_is_not_managed_gets_nothing(tmp_path: Path) -> None:
     assert deployed(tmp_path, manage=False) == {}
 
 
+@pytest.mark.parametrize(
+    ("cpus", "said"),
+    [
+        ("0-500", ["'0-500' has CPUs 4-500", "profiles.gpu has CPUs 0-3", "allowed: CPUs of the profile, but not all"]),
+        ("2,4", ["'2,4' has CPUs 4,", "profiles.gpu has CPUs 0-3"]),
+        ("0-3", ["'0-3' leaves the scheduler no CPU", "profiles.gpu has CPUs 0-3"]),
+    ],
+)
+def test_isolated_cpus_are_cpus_of_the_profile_and_not_all(tmp_path: Path, cpus: str, said: list[str]) -> None:
+    with pytest.raises(TuningError) as caught:
+        deployed(tmp_path, isolated_cpus=cpus)
+    (line,) = str(caught.value).splitlines()
+    assert [text for text in said if text not in line] == []
+    assert deployed(tmp_path, isolated_cpus="1-3")["expected"]["isolated"] == "1-3"
+    # A host that is not a node has no profile.
+    assert deployed(tmp_path, host="ctl1", isolated_cpus=cpus) == {}
+
+
 def test_deploy_takes_the_files(tmp_path: Path) -> None:
     assert file_mistakes("node_tuning", deployed(tmp_path)["files"], []) == []
 
