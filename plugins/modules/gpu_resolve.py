@@ -14,7 +14,8 @@ description:
     bedplate can name to C(<site>.gpu-lock.json) beside the cluster file, with the digest of each index.
   - It runs on the control node and connects to no machine of the cluster. It needs C(gpg).
   - A lock that exists stays as it is, unless O(mode=update); a warning says what of the cluster file cannot be installed with it.
-  - A lock with which a profile cannot be installed is not written, also with O(mode=update) - the task fails, and the lock before stays. Two runs with the same indexes write the same bytes.
+  - A lock with which a profile cannot be installed is not written, also with O(mode=update) - the task fails, and the lock before stays.
+  - Two runs with the same indexes write the same bytes.
 options:
   cluster_file:
     description: Path of the cluster file.

@@ -3,12 +3,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
 from . import driver_versions
 from .rules import Rule, RuleViolation
 from .stack_request import Case, Request
+
+# What only kernels of one distribution have in their release. A kernel that a site builds may have none of them.
+_KERNEL_NAMES = (
+    ("rpm", re.compile(r"\.el(?P<release>[0-9]+)"), "Enterprise Linux", ".el{version}"),
+    ("debian", re.compile(r"\+deb[0-9]|-(amd64|arm64|arm64-16k)\Z"), "Debian", "-{arch}"),
+    ("ubuntu", re.compile(r"-(generic|lowlatency|nvidia)(-64k)?\Z"), "Ubuntu", "-generic"),
+)
 
 
 def architecture_of_source(case: Case) -> Iterator[RuleViolation]:
@@ -48,14 +56,44 @@ def kernel_of_architecture(case: Case) -> Iterator[RuleViolation]:
 
 
 def kernel_of_packages(case: Case) -> Iterator[RuleViolation]:
-    """On EL a kernel of another kind, such as that with pages of 64 KiB, has packages of other names."""
+    """A kernel is of the node's distribution; on EL one of another kind, such as that with pages of 64 KiB, has packages of other names."""
     kernel, system = case.request.kernel, case.system
+    if system is not None and (other := _of_another_system(case, kernel)):
+        fix = replace(case.request, kernel="")
+        text = f"kernel {kernel} is of {other}, and the nodes have {system.name}, whose kernels have {_kernel_mark(case)} in their names; "
+        yield RuleViolation("kernel-kind", f"{text}name one as uname -r shows it there.", fix)
+        return
     release, plus, kind = kernel.partition("+")
     if system is not None and system.family == "rpm" and plus:
         text = f"kernel {kernel} is in packages kernel-{kind}-*, and on {system.name} only {system.kernel_pins[0]}"
         yield RuleViolation(
             "kernel-kind", f"{text} and its like are in the table.", replace(case.request, kernel=release)
         )
+
+
+def _of_another_system(case: Case, kernel: str) -> str:
+    """Return the other distribution that a kernel's release names, "" for none."""
+    own, version = _distribution(case)
+    for name, pattern, title, _mark in _KERNEL_NAMES:
+        found = pattern.search(kernel)
+        if found and name != own:
+            return title
+        if found and name == "rpm" and found["release"] != version:
+            return f"{title} {found['release']}"
+    return ""
+
+
+def _kernel_mark(case: Case) -> str:
+    """Return what the kernels of the node's distribution have in their names."""
+    own, version = _distribution(case)
+    mark = next(mark for name, _pattern, _title, mark in _KERNEL_NAMES if name == own)
+    return mark.format(version=version, arch=case.packages_arch)
+
+
+def _distribution(case: Case) -> tuple[str, str]:
+    """Return which of `_KERNEL_NAMES` the node's kernels are, and the distribution's version."""
+    own, _dash, version = case.request.os.partition("-")
+    return "rpm" if case.system and case.system.family == "rpm" else own, version
 
 
 def kernel_of_fabric(case: Case) -> Iterator[RuleViolation]:

@@ -514,6 +514,21 @@ BAD: dict[str, tuple[Request, set[str]]] = {
         ask("rocky-9 nvidia 580", "gb200", kernel="5.14.0-503.el9.aarch64+64k"),
         {"kernel-kind"},
     ),
+    "a kernel of Ubuntu on EL": (ask("rocky-9 nvidia 580", "h100", kernel="6.8.0-generic"), {"kernel-kind"}),
+    "a kernel of Debian on EL": (ask("rocky-9 nvidia 580", "h100", kernel="6.1.0-56-amd64"), {"kernel-kind"}),
+    "a kernel of EL 9 on EL 10": (
+        ask("rocky-10 nvidia 580", "h100", kernel="5.14.0-503.11.1.el9_5.x86_64"),
+        {"kernel-kind"},
+    ),
+    "a kernel of EL on Ubuntu": (
+        ask(f"{NV_13} 580", "h100", kernel="5.14.0-503.11.1.el9_5.x86_64"),
+        {"kernel-kind"},
+    ),
+    "a kernel of Debian on Ubuntu": (ask(f"{NV_13} 580", "h100", kernel="6.12.117+deb13-amd64"), {"kernel-kind"}),
+    "a kernel of Ubuntu on Debian": (
+        ask("debian-13 debian 550", "h100", kernel="6.8.0-90-generic"),
+        {"kernel-kind"},
+    ),
     "B200 on Ubuntu's first kernel": (ask("ubuntu-22.04 nvidia 580", "b200", gpu_count=8), {"kernel-fabric"}),
     "B200 with too old a stated kernel": (
         ask(f"{NV_13} 580", "b200", gpu_count=8, kernel="5.15.0-160-generic"),

@@ -165,6 +165,8 @@ def test_every_rule_has_a_case_that_it_refuses() -> None:
         ("GH200 with a kernel of x86_64", ["6.12.117+deb13-amd64", "x86_64", "kernel: 6.12.117+deb13-arm64"]),
         ("H100 with a kernel of arm64, on EL", ["el9.aarch64", "arm64", "kernel: 5.14.0-503.el9.x86_64"]),
         ("GB200 with pages of 64 KiB, on EL", ["kernel-64k-*", "kernel: 5.14.0-503.el9.aarch64"]),
+        ("a kernel of Ubuntu on EL", ["6.8.0-generic is of Ubuntu", "rocky-9", ".el9", "kernel left out"]),
+        ("a kernel of EL 9 on EL 10", ["Enterprise Linux 9", "rocky-10", "kernel left out"]),
         ("B200 with too old a stated kernel", ["kernel 5.15.0-160-generic is stated", "5.17"]),
         ("B200 on Ubuntu's first kernel", ["5.17", "ib_umad", " 5.15", "`kernel`", "os: ubuntu-24.04"]),
         ("a module of GPUDirect without a version", ["gdrcopy=VERSION"]),
