@@ -121,10 +121,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         of_file: dict[str, list[str]] = {}
         others: dict[str, list[str]] = {}
         extra = self._task.get_variable_manager().extra_vars
-        files = _Variables(inventory, self._loader, (*prefixes, *renamed, misspelt_names.PREFIX))
+        files = _Variables(inventory, self._loader, (*prefixes, *renamed, misspelt_names.PREFIX, *run_secrets.RUN_WIDE))
         for place, own in files.own():
             for name, value in own.items():
-                if name in run_secrets.VARIABLES and place != "group all":
+                if name in run_secrets.RUN_WIDE and place != "group all":
                     run_wide.setdefault(name, []).append(place)
                 if name in OF_FILE and value is not None:
                     of_file.setdefault(name, []).append(place)

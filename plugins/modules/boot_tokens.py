@@ -16,7 +16,9 @@ description:
     it writes O(file) on the control node.
 options:
   file:
-    description: A file on the control node for the groups as JSON. Empty writes none. Nothing is written in check mode, nor if no node boots from the network.
+    description:
+      - A file on the control node for the groups as JSON. Empty writes none.
+      - Nothing is written in check mode, nor if no node of the play boots from the network.
     type: path
     default: ''
 author: The bedplate authors (!UNKNOWN)

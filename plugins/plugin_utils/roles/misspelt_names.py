@@ -22,6 +22,7 @@ OWN = (
     *SECRETS,
     takeover_variables.VARIABLE,
     "boot_tokens_file",
+    "gpu_resolve",
     *(f"{PREFIX}{name}" for name in ("cluster", "cluster_file", "reboot", "reboot_batch", "serial", "site")),
 )
 """Variables that belong to no role."""

@@ -15,6 +15,8 @@ from ..common.secrets import MIRROR_KEY
 from ..parts.part_files import part_file, parts_of
 from .role_mistakes import ROLES
 
+RUN_WIDE = (VARIABLE, DIRECTORY, MAKE, REPLACE, "gpu_resolve")
+"""Variables that one host of a run lends to all: with a value for a group, the limit of a run would decide which one holds."""
 VARIABLES = (VARIABLE, DIRECTORY, MAKE, REPLACE)
 """Variables that hold for all hosts of a run: two values of them would give a cluster two keys."""
 # So near to a known name that it must be a slip: munge_keys, but not api_key.
