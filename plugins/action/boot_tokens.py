@@ -36,7 +36,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         changed, message = False, f"{len(rows)} groups of nodes boot from the network"
         if not rows:
             # A boot server that reads the file keeps what it has: most often a limit leaves the nodes out.
-            message = "no node of this run has a profile with `boot: network`" + (f"; {file} is not written" if file else "")
+            message = "no node of this run has a profile with `boot: network`" + (
+                f"; {file} is not written" if file else ""
+            )
         elif file:
             changed = write_report(Path(str(file)), boot_tokens.to_json(rows), "boot_tokens_file", check=check)
         Display().display(boot_tokens.text(rows) if rows else message)

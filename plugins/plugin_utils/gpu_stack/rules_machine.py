@@ -61,7 +61,7 @@ def kernel_of_packages(case: Case) -> Iterator[RuleViolation]:
     if system is not None and (other := _of_another_system(case, kernel)):
         fix = replace(case.request, kernel="")
         text = f"kernel {kernel} is of {other}, and the nodes have {system.name}, whose kernels have {_kernel_mark(case)} in their names; "
-        yield RuleViolation("kernel-kind", f"{text}name one as uname -r shows it there.", fix)
+        yield RuleViolation("kernel-kind", f"{text}name one as uname -r shows it.", fix)
         return
     release, plus, kind = kernel.partition("+")
     if system is not None and system.family == "rpm" and plus:
