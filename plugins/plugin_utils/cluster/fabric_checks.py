@@ -107,11 +107,16 @@ def fabric_of(
     )
 
 
+def sharp_by_default(technology: str, speed: str) -> bool:
+    """Return whether switches have aggregation nodes if the file does not state it: Quantum switches have them."""
+    return technology == "infiniband" and speed in _QUANTUM
+
+
 def _sharp(data: Mapping[str, Any], mistakes: Mistakes) -> bool:
     """Return whether switches have aggregation nodes: as stated, else by the speed."""
     infiniband = data["technology"] == "infiniband"
     if data["sharp"] is None:
-        return infiniband and data["speed"] in _QUANTUM
+        return sharp_by_default(data["technology"], data["speed"])
     if data["sharp"] and not infiniband:
         mistakes.add(
             ("fabric", "sharp"), f"SHARP is InfiniBand's, and fabric.technology is {data['technology']}. Remove it."

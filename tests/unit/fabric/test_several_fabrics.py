@@ -40,7 +40,7 @@ from tests.unit.fabric.messages import check_messages
 from tests.unit.fabric.opensm.test_managers import FILE as RAIL_ONLY
 from tests.unit.fabric.pod import ROOT, books, cut, node, play, swap
 from tests.unit.fabric.test_running_routes import read as read_routes
-from tests.unit.fabric.two_fabrics import MIXED, STORAGE, TWO, cluster, record
+from tests.unit.fabric.two_fabrics import COMPUTE, MIXED, STORAGE, TWO, cluster, record
 
 EXAMPLES = sorted((ROOT / "inventories/examples").glob("*/*.bedplate.yml"))
 ONE = {path.stem: path.read_text() for path in EXAMPLES if path.stem != "site-10000.bedplate"}
@@ -457,6 +457,18 @@ def test_a_fabric_without_a_plan_is_adopted_by_itself(tmp_path: Path):
     # Leaves of the list have real names, and the other fabric is as it was.
     assert planned(after.view("storage")).plan.listed
     assert not planned(after.view()).plan.listed
+
+
+def test_the_printed_section_has_the_subnet_managers_and_sharp_of_the_present_one(tmp_path: Path):
+    services = ("services: {controllers: [n1], subnet_managers: [sm1, sm2]}", "services: {controllers: [n1]}")
+    stated = (f"  compute: {COMPUTE[:-1]}", f"  compute: {COMPUTE[:-1]}, subnet_managers: [sm2, sm1], sharp: false")
+    found = cluster(tmp_path, TWO, services, stated)
+    text = ibnetdiscover_text(discovery_of(plan_of(found.view("compute"))))
+    lines = adoption.adoption(found.view("compute"), [ToolOutput("", text)]).snippet.splitlines()
+    assert {"    subnet_managers: [sm2, sm1]", "    sharp: false"} < set(lines)
+    plain = adoption.adoption(cluster(tmp_path).view("compute"), [ToolOutput("", text)]).snippet
+    assert "subnet_managers" not in plain
+    assert "sharp" not in plain
 
 
 @pytest.mark.parametrize("unknown", [False, True], ids=["switches and cards", "cards alone"])

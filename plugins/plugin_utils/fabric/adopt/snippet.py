@@ -12,6 +12,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist i
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 
 from ...cluster import Cluster, Fabric, SwitchTraits
+from ...cluster.fabric_checks import sharp_by_default
 from ..core.fabric_model import INFINIBAND
 from ..core.fabric_shape import DRAGONFLY, LEAF_SPINE, RAIL_ONLY, RAIL_OPTIMISED, RecognisedShape, counted_cables
 from ..core.link_rates import named_rate
@@ -118,6 +119,8 @@ def _lines(cluster: Cluster, fabric: Fabric, listed: AdoptedList, speed: bool) -
         yield f"  subnet_managers: [{managers}]" + (
             "" if managers else "  # Hosts of OpenSM; [] where a switch manages it."
         )
+    elif cluster.stated.managers[0] != "services":
+        yield f"  subnet_managers: [{', '.join(cluster.services.subnet_managers)}]"
     if speed:
         yield f"  speed: {fabric.speed}"
     else:
@@ -130,6 +133,8 @@ def _lines(cluster: Cluster, fabric: Fabric, listed: AdoptedList, speed: bool) -
     ):
         if value != usual:
             yield f"  {key}: {value}"
+    if old and fabric.technology == INFINIBAND and old.sharp != sharp_by_default(old.technology, old.speed):
+        yield f"  sharp: {str(old.sharp).lower()}"
     if fabric.switches:
         yield "  switches:"
         for names, values in _folded(fabric.switches).items():
