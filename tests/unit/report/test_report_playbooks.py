@@ -81,8 +81,10 @@ def test_the_profile_is_printed_so_that_it_can_be_pasted(inventory: Path, tmp_pa
     assert done.returncode == 0, done.stdout + done.stderr
     assert file.read_text() in done.stdout
     assert "changed=1" in done.stdout
+    before = file.read_text()
     again = run("record_profile", inventory, "-e", f"record_profile_file={file}")
-    assert "changed=1" not in again.stdout
+    # What a real machine reports, such as its links, may change between two runs.
+    assert ("changed=1" in again.stdout) == (file.read_text() != before)
     (profile,) = yaml.safe_load(file.read_text())["profiles"].values()
     assert profile["sockets"] >= 1
     assert "# zephyr-off: no profile: " in done.stdout
