@@ -31,7 +31,8 @@ KINDS = {
     "duplicate-name": "two nodes have one name",
     "replaced": "the node has another GUID than the recorded one",
     "unnamed": "the node has no usable name, and was matched in another way",
-    "exchanged": "two or more switches, or hosts, have each other's names, or all of each other's cables",
+    "exchanged": "two or more switches, or hosts, have each other's names, or all of each other's cables; or a host calls its devices by "
+    "other names of the plan, and the GUIDs on record confirm the cables",
     "renumbered": "a card of a host is absent, and the devices after it have other numbers than planned",
     "isolated": "a switch or a whole host is not reached, with everything behind it",
     "joined": "a cable joins planes, or fabrics, that must be separate",
