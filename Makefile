@@ -133,7 +133,7 @@ full-slurm-packages: venv  ## Slurm from packages with SchedMD's names: the whol
 .PHONY: full-roles
 full-roles: venv  ## Every mutant of roles/ and playbooks/ on recorded nodes (20 minutes)
 	$(BIN)/python -m tools.full_results roles --minutes 20 -- bash -c \
-	  'pytest -m full_roles tests/unit/recorded_roles/test_named_mutants.py && $(BIN)/python -m tools.mutate_roles'
+	  'pytest -m full_roles tests/unit/recorded_roles/test_named_mutants.py tests/unit/backup && $(BIN)/python -m tools.mutate_roles'
 
 .PHONY: full-nodes
 full-nodes: venv  ## Packages, files and units on real machines; settings that are taken away; wrong partitions of a subnet manager

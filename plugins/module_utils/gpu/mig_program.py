@@ -28,7 +28,7 @@ _SECONDS = 120.0
 _ADDRESS = re.compile(r"([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])\Z")
 _GPU = re.compile(r"GPU\s+\d+:.*\(UUID: (GPU-[^)]+)\)\s*\Z")
 _INSTANCE = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+:")
-_MODES = {"Enabled": True, "Disabled": False}
+_MODES = {"Enabled": True, "Disabled": False, "[N/A]": None, "N/A": None, "[Not Supported]": None}
 
 # Takes the arguments of nvidia-smi and returns its output. Raises MigError if it failed.
 Smi = Callable[[Sequence[str]], str]
@@ -57,9 +57,14 @@ def parse_gpus(text: str) -> list[Gpu]:
         match = _ADDRESS.match(values[0])
         if match is None or len(values) != len(QUERY):
             raise MigError(f"nvidia-smi: {line.strip()!r} is not {', '.join(QUERY)} of a GPU")
+        # A GPU that fails prints its error in these cells; it is not a GPU without MIG.
+        if unknown := [value for value in values[2:] if value not in _MODES]:
+            raise MigError(
+                f"nvidia-smi: {line.strip()!r}: {unknown[0]!r} is not a MIG mode; allowed: {', '.join(_MODES)}"
+            )
         domain, bus, slot, function = match.groups()
         address = f"{int(domain, 16):04x}:{bus}:{slot}.{function}".lower()
-        found.append(Gpu(address, values[1], _MODES.get(values[2]), _MODES.get(values[3])))
+        found.append(Gpu(address, values[1], _MODES[values[2]], _MODES[values[3]]))
     return sorted(found, key=lambda gpu: gpu.address)
 
 

@@ -224,6 +224,8 @@ def test_a_call_after_the_end_changes_nothing(stage: Stage, files: Files):
 DONE = {"database_begun": 1, "database": 1, "configuration": 2, "state": 3}
 
 
+# Two whole runs, half a minute; `make full-roles` plays it.
+@pytest.mark.full_roles
 def test_a_restore_over_another_one_stops_the_daemons_first(stage: Stage, files: Files):
     look = {"backup": KEY, "steps": {**DONE, "finished": 4}, "controller": {"runs": True, "files": 9}}
     found, _wrong = run(stage, files, {"answers": answers(munge=munge(), **look), "more": ["restore_over=true"]})
@@ -232,6 +234,8 @@ def test_a_restore_over_another_one_stops_the_daemons_first(stage: Stage, files:
     assert done.index("ctl1 slurm_upgrade stop") < done.index("ctl1 slurm_restore database"), done
 
 
+# Two whole runs, half a minute; `make full-roles` plays it.
+@pytest.mark.full_roles
 def test_a_call_that_continues_does_not_replace_files_in_force(stage: Stage, files: Files):
     import hashlib
 

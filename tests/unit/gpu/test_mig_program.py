@@ -201,6 +201,9 @@ def test_gpus_are_read_in_the_order_of_addresses() -> None:
     assert parse_gpus(text) == [Gpu(A, "GPU-a", None, None), Gpu(B, "GPU-b", True, False)]
     with pytest.raises(MigError, match="is not pci"):
         parse_gpus("Unable to determine the device handle for GPU0000:0F:00.0: Unknown Error\n")
+    for mode in ("[Unknown Error]", "ERR!"):
+        with pytest.raises(MigError, match="is not a MIG mode"):
+            parse_gpus(f"00000000:0F:00.0, GPU-a, {mode}, {mode}\n")
 
 
 @pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="has an nvidia-smi")

@@ -41,6 +41,8 @@ ETHERNET = "ethernet"
 LIST = "cables.csv"
 # Kinds of findings after which the list would be of a part of the fabric.
 _PARTIAL = ("partial", "unread")
+# Place of findings about the output itself.
+_THE_TOOL = "the discovery"
 
 
 @dataclass(frozen=True)
@@ -194,7 +196,12 @@ def _not_accepted(cluster: Cluster, fabric: Fabric, path: Path, listed: AdoptedL
 
 def _refusal(found: Sequence[Finding], files: dict[str, str], path: Path, listed: AdoptedList, update: bool) -> str:
     """Return why nothing is written; "" if it may be."""
-    partial = [one for one in found if one.kind in _PARTIAL and (one.severity == ERROR or one.kind == "unread")]
+    # Of a node that did not answer, the tool may print a warning alone: neither the node nor its cables are in the text.
+    partial = [
+        one
+        for one in found
+        if one.kind in _PARTIAL and (one.severity == ERROR or one.kind == "unread" or _THE_TOOL in one.where)
+    ]
     if partial:
         lines = few((f"{printable(one.where)}: {printable(one.difference)}" for one in partial), 3)
         return f"Nothing was written, since this is not the whole fabric. Discover again. {lines}"

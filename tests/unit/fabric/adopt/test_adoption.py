@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -194,6 +195,15 @@ def test_a_part_of_a_fabric_is_not_adopted(tmp_path: Path):
     whole = existing("leaf-spine", 5, tmp_path).outputs()[0].text
     cut = ToolOutput("fabric", whole[: len(whole) // 2])
     assert adoption(there.cluster(), [cut]).files == {}
+
+
+def test_a_tool_that_had_no_answer_of_a_node_ends_an_adoption(tmp_path: Path):
+    there = existing("leaf-spine", 5, tmp_path)
+    (whole,) = there.outputs()
+    said = "ibwarn: [4242] mad_rpc: _do_madrpc failed; dport (DR path slid 0; dlid 0; 0,1)\n"
+    found = adoption(there.cluster(), [replace(whole, text=said + whole.text)], update=True)
+    assert found.files == {}
+    assert "the tool reported 1 errors" in found.refused
 
 
 def test_a_line_that_cannot_be_parsed_ends_an_adoption(tmp_path: Path):
