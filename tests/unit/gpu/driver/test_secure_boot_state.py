@@ -227,8 +227,14 @@ def test_a_reboot_is_noted_only_where_the_module_will_be_loaded(
     noted: bool,
 ) -> None:
     monkeypatch.setattr(secure_boot, "judge", lambda *_arguments, **_named: obstacle)
-    asked = {"state": "enabled", "file": "nvidia.ko", "kernel": "6.1", "reboot": REASON, "note": str(tmp_path / "note")}
-    module = Module(asked, check)
+    arguments = {
+        "state": "enabled",
+        "file": "nvidia.ko",
+        "kernel": "6.1",
+        "reboot": REASON,
+        "note": str(tmp_path / "note"),
+    }
+    module = Module(arguments, check)
     result = result_of(monkeypatch, secure_boot, module)
     assert (bool(result.get("failed")), bool(result.get("changed"))) == (failed, changed)
     assert (tmp_path / "note").exists() is noted
@@ -244,15 +250,21 @@ def test_a_signature_for_a_kernel_that_is_not_known_ends_the_run(
 
     monkeypatch.setattr(secure_boot, "next_kernel", unknown)
     monkeypatch.setattr(secure_boot, "judge", lambda *_arguments, **_named: None)
-    asked = {"state": "enabled", "file": "nvidia.ko", "kernel": "", "reboot": REASON, "note": str(tmp_path / "note")}
-    result = result_of(monkeypatch, secure_boot, Module(asked))
+    arguments = {
+        "state": "enabled",
+        "file": "nvidia.ko",
+        "kernel": "",
+        "reboot": REASON,
+        "note": str(tmp_path / "note"),
+    }
+    result = result_of(monkeypatch, secure_boot, Module(arguments))
     assert (result.get("failed"), "nothing tells which kernel" in result["msg"]) == (True, True)
     assert not (tmp_path / "note").exists()
 
 
 def test_a_secure_boot_that_is_not_known_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = {"state": "", "file": "nvidia.ko", "kernel": "6.1", "reboot": REASON, "note": str(tmp_path / "note")}
-    module = Module(asked)
+    arguments = {"state": "", "file": "nvidia.ko", "kernel": "6.1", "reboot": REASON, "note": str(tmp_path / "note")}
+    module = Module(arguments)
     result = result_of(monkeypatch, secure_boot, module)
     assert result["changed"] is True
     assert (tmp_path / "note").read_text() == f"{REASON}\n"
