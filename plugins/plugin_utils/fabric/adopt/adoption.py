@@ -94,8 +94,11 @@ def adoption(cluster: Cluster, outputs: Sequence[ToolOutput], update: bool = Fal
     found = cluster.stated.findings(ordered(odd))
     text = f"{_heading(cluster, seen, shape)}; {summary(found)}"
     files = _files(cluster, path, listed, technology)
-    refused = _of_another_fabric(cluster, seen) or _refusal(found, files, path, listed, update)
-    refused = refused or _not_accepted(cluster, fabric, path, listed)
+    refused = (
+        _of_another_fabric(cluster, seen)
+        or _refusal(found, files, path, listed, update)
+        or _not_accepted(cluster, fabric, path, listed)
+    )
     pasted = snippet(cluster, fabric, listed, is_speed_known(seen, cluster.fabric))
     return Adoption(text, table(found, text), pasted, {} if refused else files, refused, worst(found))
 

@@ -10,6 +10,7 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_output import ToolOutput
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.adopt import adoption as adoption_of_fabrics
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.adopt.adoption import Adoption, adoption
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.comparison import comparison_report
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core import guid_record
@@ -204,6 +205,15 @@ def test_a_tool_that_had_no_answer_of_a_node_ends_an_adoption(tmp_path: Path):
     found = adoption(there.cluster(), [replace(whole, text=said + whole.text)], update=True)
     assert found.files == {}
     assert "the tool reported 1 errors" in found.refused
+
+
+def test_a_list_that_its_own_section_would_refuse_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    there = existing("leaf-spine", 5, tmp_path)
+    right = adoption_of_fabrics.section
+    monkeypatch.setattr(adoption_of_fabrics, "section", lambda *given: replace(right(*given), switch_ports=2))
+    found = adopt(there)
+    assert found.files == {}
+    assert found.refused.startswith("Nothing was written, since the list does not fit its section: ")
 
 
 def test_a_line_that_cannot_be_parsed_ends_an_adoption(tmp_path: Path):
