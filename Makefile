@@ -114,8 +114,8 @@ test-full: venv tools guest  ## Slurm 24.11 and 26.05 from Debian's archive; the
 	$(BIN)/python -m lab molecule --on-request
 
 .PHONY: nightly
-nightly: venv tools  ## A plan of 8,192 HCAs routed by the real OpenSM; every fault of a running fabric (ten minutes of CPU)
-	pytest -m nightly -rsA -o faulthandler_timeout=7200 tests/unit
+nightly: venv tools  ## A plan of 8,192 HCAs routed by the real OpenSM; every fault of a running fabric (an hour of CPU)
+	pytest -n 2 -m nightly -rsA -o faulthandler_timeout=7200 tests/unit
 
 # What takes minutes by itself: a target each, at most 45 minutes; what each said last stands in docs/testing.md.
 .PHONY: full-slurm
