@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,8 @@ from . import ibnetdiscover, lldp
 from .discovery import Discovery
 
 INFINIBAND, LLDP, TABLES = "infiniband", "lldp", "tables"
+# A prompt that was saved with the output may begin with a bracket, too: [root@sm1 ~]#.
+_JSON = re.compile(r"\{|\[\s*[\[{\"\]]")
 Answers = dict[str, Mapping[str, Any]]
 
 
@@ -44,7 +47,7 @@ class ToolOutput:
         start = self.text.lstrip()[:12]
         if start == "Unicast lids":
             return TABLES
-        return LLDP if start.startswith(("{", "[")) else INFINIBAND
+        return LLDP if _JSON.match(start) else INFINIBAND
 
     def discovery(self) -> Discovery:
         """Return the discovery of ibnetdiscover's output. Raises SavedError if the output has no node."""

@@ -12,7 +12,12 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import Discovery
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_output import SavedError, ToolOutput
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_output import (
+    INFINIBAND,
+    LLDP,
+    SavedError,
+    ToolOutput,
+)
 from ansible_collections.bedplate.cluster.plugins.modules import fabric_facts
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.lldp_discovery import read_discoveries
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.fabric_model import Plan
@@ -179,6 +184,24 @@ def test_texts_of_one_name_do_not_hide_each_other_and_boxes_are_one_discovery():
     with pytest.raises(SavedError) as error:
         read_discoveries([asked])
     check_messages("lldp: without a plan", error.value)
+
+
+@pytest.mark.parametrize(
+    ("start", "kind"),
+    [
+        ("[root@sm1 ~]# ibnetdiscover\n", INFINIBAND),
+        ("[sm1 ~]$ ibnetdiscover\n", INFINIBAND),
+        ('{"lldp": {}}', LLDP),
+        ('\n {\n "lldp": {}}', LLDP),
+        ('[ {"lldp": {}}]', LLDP),
+        ("[]", LLDP),
+    ],
+)
+def test_a_prompt_that_was_saved_with_the_output_is_not_json(start: str, kind: str):
+    saved = ToolOutput("sm1", start + told("rail0"))
+    assert saved.kind == kind
+    if kind == INFINIBAND:
+        assert [number for number, _line in saved.discovery().unread] == [1]
 
 
 @pytest.mark.tools("ibsim", "ibsim-run", "ibnetdiscover")

@@ -19,7 +19,7 @@ RULES: dict[str, tuple[str, tuple[Rule, ...]]] = {
     "P2": ("names and GUIDs are unique and can be read", (rules_cables.names, rules_cables.guids)),
     "P3": (
         "there are as many cables as the shape needs",
-        (rules_cables.counts, rules_listed.cables),
+        (rules_cables.counts, rules_listed.cables, rules_listed.lone_switches),
     ),
     "P4": ("no switch is oversubscribed, and cables are even", (rules_cables.oversubscription, rules_cables.pairs)),
     "P5": (

@@ -70,6 +70,8 @@ class _EndResolver:
         self.found = ListedCables()
         # Port -> line of its cable.
         self.taken: dict[End, int] = {}
+        # Name of a switch in lower case -> as its first row writes it, and the line of that row.
+        self.spelt: dict[str, tuple[str, int]] = {}
 
     def go(self) -> ListedCables:
         for row in self.written.rows:
@@ -151,6 +153,13 @@ class _EndResolver:
         lanes = traits.cage_ports or self.fabric.cage_ports
         port = self._number(line, key, end, lanes)
         if port is None:
+            return None
+        spelt, first = self.spelt.setdefault(name.lower(), (name, line))
+        if spelt != name:
+            text = (
+                f"{name!r} and {spelt!r} in line {first} are one name, because case does not count. Write one of them."
+            )
+            self.written.add(line, f"{key}: {text}")
             return None
         self.found.switches[name] = None
         if not 1 <= port <= ports:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import TypeVar
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean, few
 
 from ...cluster import Cluster, Fabric, SwitchTraits
 from ...cluster.schema.fabric_section import BY_UNIT
@@ -90,6 +90,7 @@ class _ListedPlan:
         self._planes(cables)
         plan.links = [self._link(link) for link in plan.links]
         self._check_hosts(wrong)
+        self._check_spare(wrong)
         if plan.kind == RAIL_OPTIMISED and plan.tiers > 2:
             plan.kind = THREE_TIER
         return plan
@@ -193,6 +194,17 @@ class _ListedPlan:
                 if leaf and nic.leaf and (nic.leaf != leaf or nic.port not in (None, port)):
                     text = f"{self.fabric.cables} has its cable in {leaf}:{port}. Correct the list, or remove `leaf` and `port`."
                     wrong.add(("hosts", host.name, "nics", number), text)
+
+    def _check_spare(self, wrong: MistakeCollector) -> None:
+        """Compare the ports that the cluster file keeps free with the list."""
+        used = {end for cable in self.listed.cables for end in cable.ends}
+        entries: dict[int, list[str]] = {}
+        for number, switch, port in self.fabric.spare:
+            if (switch, port) in used:
+                entries.setdefault(number, []).append(f"{switch}:{port}")
+        for number, ports in entries.items():
+            text = f"{self.fabric.cables} has a cable in {few(ports)}. Correct the list, or keep another port free."
+            wrong.add(("fabric", "spare", number), text)
 
 
 def _common(values: Iterable[T]) -> T | None:

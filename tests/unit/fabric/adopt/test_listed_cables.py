@@ -240,3 +240,24 @@ def test_parts_that_no_cable_joins_are_planes(tmp_path: Path):
     plan: Plan = planned(there(tmp_path, text, SECTION.replace("rail-optimised", "rail-only"))).plan
     assert {one.name: one.plane for one in plan.switches.values()} == {"LEAF-A": "rail0", "LEAF-B": "rail1"}
     assert {hca.plane for hca in plan.hcas.values()} == {"rail0", "rail1"}
+
+
+def test_a_switch_in_another_case_is_refused_where_it_is_written(tmp_path: Path):
+    lines = mistakes(tmp_path, LIST.replace("SP-2,3,LEAF-B", "Sp-2,3,LEAF-B").replace("LEAF-B,4,", "leaf-b,4,"))
+    assert [int(line.split(":")[1]) for line in lines] == [10, 18]
+    check_messages("cable list: a switch in another case", [line.replace(f"{tmp_path}/", "") for line in lines])
+
+
+def test_a_slip_in_the_name_of_a_switch_is_a_warning_with_the_nearest_name(tmp_path: Path):
+    found = [str(one) for one in planned(there(tmp_path, LIST.replace("LEAF-B,4,", "LEAF-BB,4,"))).warnings]
+    assert [one for one in found if "LEAF-BB" in one and "Did you mean 'LEAF-B'?" in one]
+    assert not [one for one in planned(there(tmp_path)).warnings if "one cable of this switch" in str(one)]
+
+
+def test_a_port_with_a_cable_cannot_be_kept_free(tmp_path: Path):
+    section = SECTION.replace("}", ', spare: ["LEAF-A:1", "LEAF-B:[7-8]", "SP-1:8"]}')
+    lines = mistakes(tmp_path, LIST, section)
+    check_messages("cable list: ports that are kept free", [line.replace(f"{tmp_path}/", "") for line in lines])
+    assert len(lines) == 2
+    assert "LEAF-A:1" in lines[0]
+    assert "LEAF-B:7, LEAF-B:8" in lines[1]
