@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, WARNING, Finding
@@ -11,6 +10,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding im
 from ..core.fabric_model import Link, Plan
 from ..core.link_rates import Rate, common_lower_rate, is_slower, is_unreadable, rate_of, shown_rate
 from ..core.places import End, counted, place
+from ..core.unnamed_nodes import guid_in_name
 
 
 def rate_findings(plan: Plan, seen: Mapping[End, Rate], right: Sequence[Link]) -> tuple[set[Link], list[Finding]]:
@@ -52,9 +52,10 @@ class _PlannedRate:
         )
         yield from self._common(links, f"links{of}", remedy)
         for device, mine in self._by_device(links).items() if not self.stated else ():
-            remedy = f"if these cards are older, or have splitter cables, state `speed` of {device} in `nics`"
+            key = f"of {device} in `nics`" if device else "in their rows of the list of cables"
+            remedy = f"if these cards are older, or have splitter cables, state `speed` {key}"
             remedy += "; else check the speed set on the switches. The cables are not the cause"
-            yield from self._common(mine, f"links of {device}", remedy)
+            yield from self._common(mine, f"links of {device or 'cards without a name'}", remedy)
         for link, rate in self.slow.items():
             low, high = link.ends
             text = f"{''.join(rate)} on the cable to {place(low, self.plan)}"
@@ -74,13 +75,13 @@ class _PlannedRate:
                 del self.slow[link]
 
     def _by_device(self, links: Iterable[Link]) -> dict[str, list[Link]]:
-        """Return the links of hosts by the name of their device, for devices with a slow link."""
-        slow = Counter(self.plan.hcas[link.a].device for link in self.slow if link.a in self.plan.hcas)
-        found: dict[str, list[Link]] = {device: [] for device in slow}
+        """Return the links of hosts by the name of their device, "" for cards without a name, for devices with a slow link."""
+        devices = {name: "" if guid_in_name(name) else hca.device for name, hca in self.plan.hcas.items()}
+        slow = {devices[link.a] for link in self.slow if link.a in devices}
+        found: dict[str, list[Link]] = {device: [] for device in sorted(slow)}
         for link in links if slow else ():
-            hca = self.plan.hcas.get(link.a)
-            if hca and hca.device in found:
-                found[hca.device].append(link)
+            if (device := devices.get(link.a)) in found:
+                found[device].append(link)
         return found
 
     def _slow(self, where: str, seen: Rate, found: str, remedy: str, ports: tuple[End, ...] = ()) -> Finding:

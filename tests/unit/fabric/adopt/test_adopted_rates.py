@@ -83,6 +83,19 @@ def test_a_slow_cable_is_not_adopted_as_meant(tmp_path: Path):
     assert (finding.kind, finding.expected, finding.ports) == ("slow", "2xNDR", link.ends)
 
 
+def test_a_lower_rate_of_all_cards_without_a_name_is_one_finding_that_names_their_rows(tmp_path: Path):
+    one = world(plan_of(tmp_path))
+    cards = [name for name in one.plan.hcas if name.endswith("mlx5_1")]
+    one.rename.update(dict.fromkeys(cards, "localhost HCA-1"))
+    again = pasted(tmp_path, adoption(bare(tmp_path), outputs(one)))
+    for name in cards:
+        one.join(*link_of(one.plan, name).ends, "4x", "EDR")
+    (finding,) = [found for found in comparison(again, one.discoveries()).findings if found.kind == "slow"]
+    assert (finding.where, finding.expected, finding.ports) == ("there", "4xNDR", ())
+    assert finding.found == "4xEDR on all 16 links of cards without a name"
+    assert "state `speed` in their rows" in finding.remedy
+
+
 def test_a_rate_that_the_nic_states_is_not_in_the_list(tmp_path: Path):
     one = world(plan_of(tmp_path, SPLIT, OLD))
     pasted(tmp_path, adoption(bare(tmp_path, SPLIT), outputs(one)))
