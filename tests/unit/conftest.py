@@ -61,7 +61,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what only runs when -m names it; refuse a mark that pytest_ignore_collect would not find."""
+    """Leave out what only runs when -m names it; refuse a mark that pytest_ignore_collect would not find; begin with the longest test."""
     hidden = {
         f"{item.path}: nothing says mark.{mark.name}, so -m {mark.name} would miss it"
         for item in items
@@ -77,6 +77,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+    # With the longest one last, a core would be idle meanwhile.
+    items.sort(key=lambda item: item.get_closest_marker("longest") is None)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

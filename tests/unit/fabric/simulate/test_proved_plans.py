@@ -249,6 +249,7 @@ def superpod(units: int, spines: int, cores: int) -> Plan:
     return simulated_plan(plan)
 
 
+@pytest.mark.longest
 @pytest.mark.nightly
 @pytest.mark.tools(*TOOLS)
 def test_a_superpod_of_8192_hcas_is_proved():
