@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run `ansible-test sanity --local` on the collection as it is installed.
 
-    python -m tools.sanity                      all tests
+    python -m tools.sanity                      all tests; the ones by Python with the oldest Python of nodes
+    python -m tools.sanity newest               the ones by Python with the newest Python that is here
     python -m tools.sanity --test yamllint      arguments of ansible-test
 
 The collection is built, unpacked into a temporary folder, and tested there. ansible-test makes an environment for each test below
-`.cache/sanity`, with pip from the package registry. Tests for several Pythons run with the oldest of nodes and with the newest one that is
-here: what these import, those between them do, too, that of `.venv` in all other tests, and each costs a minute.
+`.cache/sanity`, with pip from the package registry. Tests by Python take a minute for each. tests/unit/test_plugin_files.py imports every
+file with the Pythons of both ends of ansible-core, so the newest one runs in a full target.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="bedplate-sanity-") as name:
         target = installed(Path(name))
         pythons = Path(name) / "pythons"
-        versions = link_pythons(pythons)
+        oldest, newest = link_pythons(pythons)
         environment = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
         environment |= {
             "HOME": str(HOME),
@@ -61,19 +62,19 @@ def main(arguments: Sequence[str]) -> int:
         command = [str(Path(sys.executable).with_name("ansible-test")), "sanity", "--local"]
         done = [
             subprocess.run([*command, *one], cwd=target, env=environment, check=False).returncode
-            for one in runs(arguments, versions)
+            for one in runs(arguments, oldest, newest)
         ]
-        return max(done)
+        return max(done, default=1)
 
 
-def runs(arguments: Sequence[str], versions: Sequence[str]) -> list[list[str]]:
-    """Return the arguments of each run of ansible-test: the given ones, or all tests; tests by Python have a run for each version."""
-    if arguments:
+def runs(arguments: Sequence[str], oldest: str, newest: str) -> list[list[str]]:
+    """Return the arguments of each run of ansible-test: the given ones, or all tests; "" for a Python that is missing."""
+    if arguments and list(arguments) != ["newest"]:
         return [list(arguments)]
-    return [
-        [word for test in BY_PYTHON for word in ("--skip-test", test)],
-        *(["--python", version, *(word for test in BY_PYTHON for word in ("--test", test))] for version in versions),
-    ]
+    others = [] if arguments else [[word for test in BY_PYTHON for word in ("--skip-test", test)]]
+    version = newest if arguments else oldest
+    by_python = [["--python", version, *(word for test in BY_PYTHON for word in ("--test", test))]] if version else []
+    return others + by_python
 
 
 def installed(folder: Path) -> Path:
@@ -110,7 +111,7 @@ def write_pip_settings(path: Path) -> None:
 
 
 def link_pythons(folder: Path) -> list[str]:
-    """Link the oldest and the newest Python, which may be pyenv's; return their versions. In CI a missing one is an error."""
+    """Link the oldest and the newest Python, which may be pyenv's; return their versions, "" without one. In CI that is an error."""
     folder.mkdir()
     linked = []
     for versions in (OLDEST, NEWEST):
@@ -124,6 +125,7 @@ def link_pythons(folder: Path) -> list[str]:
             if os.environ.get("CI") == "true":
                 sys.exit(text)
             print(text, file=sys.stderr)
+            linked.append("")
     return linked
 
 

@@ -6,12 +6,25 @@ from __future__ import annotations
 from tools.sanity import BY_PYTHON, runs
 
 
-def test_each_test_runs_once_and_tests_by_python_with_each_version():
-    others, *by_python = runs([], ["3.9", "3.13"])
+def by_python(version: str) -> list[str]:
+    return ["--python", version, "--test", "compile", "--test", "import"]
+
+
+def test_each_test_runs_once_and_tests_by_python_with_the_oldest():
+    others, oldest = runs([], "3.9", "3.13")
     left_out = [word for word in others if word != "--skip-test"]
     assert left_out == list(BY_PYTHON)
-    assert by_python == [["--python", version, "--test", "compile", "--test", "import"] for version in ("3.9", "3.13")]
+    assert oldest == by_python("3.9")
+
+
+def test_the_newest_python_runs_the_tests_by_python():
+    assert runs(["newest"], "3.9", "3.13") == [by_python("3.13")]
+
+
+def test_a_python_that_is_missing_runs_nothing():
+    assert len(runs([], "", "3.13")) == 1
+    assert runs(["newest"], "3.9", "") == []
 
 
 def test_a_chosen_test_is_the_only_run():
-    assert runs(["--test", "yamllint"], ["3.9", "3.13"]) == [["--test", "yamllint"]]
+    assert runs(["--test", "yamllint"], "3.9", "3.13") == [["--test", "yamllint"]]
