@@ -8,6 +8,7 @@ import importlib.util
 import os
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from datetime import date
@@ -43,6 +44,13 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = tempfile.TemporaryDirectory(prefix="report-")
     os.environ["BEDPLATE_REPORT"] = folder.name
     config.add_cleanup(folder.cleanup)
+    config.add_cleanup(_end_plays)
+
+
+def _end_plays() -> None:
+    # Not imported here: a pytest that a test runs has no collection.
+    if plays := sys.modules.get("tests.kit.plays"):
+        plays.close()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -64,10 +64,17 @@ class Stage:
         arguments: Sequence[str],
         answers: Sequence[Mapping[str, Any]],
         actions: Sequence[str] = (),
+        *,
+        cwd: Path | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> Run:
-        """Run ansible-playbook in a folder, with recorded answers; `actions` are action plugins that are answered, too."""
+        """Run ansible-playbook with a folder of recorded answers; `actions` are action plugins that are answered, too.
+
+        It runs in `cwd`, else in the folder, with the variables `environment` beside the process's own.
+        """
         (folder / recording.ANSWERS).write_text(json.dumps(answers))
         request = {"folder": str(folder), "argv": list(arguments), "actions": list(actions), "timeout": _TIMEOUT}
+        request |= {"cwd": str(cwd or folder), "environment": dict(environment or {})}
         process = self._started()
         assert process.stdin
         assert process.stdout

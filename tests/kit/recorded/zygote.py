@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run ansible-playbook again and again from one process that has everything loaded: a fork for each run, a tenth of the time.
 
-Reads a request a line from standard input, `{folder, argv, actions, timeout}`, and writes an answer a line, `{rc, seconds, cpu}`.
-What the run prints is in `output` in the folder, and the files of roles and playbooks that it opened are in `opened`. It exits at the
-end of input.
+Reads a request a line from standard input, `{folder, cwd, environment, argv, actions, timeout}`, and writes an answer a line,
+`{rc, seconds, cpu}`. What the run prints is in `output` in the folder, and the files of roles and playbooks that it opened are in `opened`.
+It exits at the end of input.
 """
 
 from __future__ import annotations
@@ -99,7 +99,9 @@ def _run(request: dict[str, Any], root: str) -> None:
         null = os.open(os.devnull, os.O_RDONLY)
         for source, target in ((null, 0), (output, 1), (output, 2)):
             os.dup2(source, target)
-        os.chdir(folder)
+        os.environ.update(request["environment"])
+        os.environ["PWD"] = request["cwd"]
+        os.chdir(request["cwd"])
         os.environ["BEDPLATE_RECORDING"] = str(folder)
         _watch(folder, root)
         _record_actions(folder, request["actions"])

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import Discovery
@@ -66,13 +63,6 @@ def cut(discovery: Discovery, name: str) -> None:
 
 def keep(found: Cluster, text: str) -> None:
     guid_record.path_of(found.path).write_text(text)
-
-
-def play(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [str(Path(sys.executable).with_name("ansible-playbook")), *arguments]
-    return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False, env={**os.environ, **environment}
-    )
 
 
 def files(directory: Path) -> list[Path]:

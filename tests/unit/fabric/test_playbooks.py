@@ -19,10 +19,11 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.n
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.requested_proofs import duration
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.variable_names import VARIABLES
 from tests.kit.fabric_files import artefacts
+from tests.kit.plays import play
 from tests.unit.fabric.adopt.judge import adopted
 from tests.unit.fabric.adopt.shapes import cluster_text, existing
 from tests.unit.fabric.messages import check_messages
-from tests.unit.fabric.pod import ROOT, VARIABLE, books, cluster, files, play, seen, swap
+from tests.unit.fabric.pod import ROOT, VARIABLE, books, cluster, files, seen, swap
 
 
 @pytest.mark.simulation

@@ -35,10 +35,11 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.r
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import cluster_topology
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify import opensm_readback
+from tests.kit.plays import play
 from tests.unit.fabric.lldp_answers import answers
 from tests.unit.fabric.messages import check_messages
 from tests.unit.fabric.opensm.test_managers import FILE as RAIL_ONLY
-from tests.unit.fabric.pod import ROOT, books, cut, node, play, swap
+from tests.unit.fabric.pod import ROOT, books, cut, node, swap
 from tests.unit.fabric.test_running_routes import read as read_routes
 from tests.unit.fabric.two_fabrics import COMPUTE, MIXED, STORAGE, TWO, cluster, record
 

@@ -16,8 +16,9 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.co
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core import guid_record
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.netfile import ibnetdiscover_text
+from tests.kit.plays import play
 from tests.unit.fabric.messages import check_messages
-from tests.unit.fabric.pod import books, cluster, cut, keep, node, play, seen, told
+from tests.unit.fabric.pod import books, cluster, cut, keep, node, seen, told
 
 
 @pytest.mark.simulation

@@ -6,7 +6,6 @@ The packages are empty ones with the names and versions that the cluster file's 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.d
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.part_plan import software_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror import cluster_mirror
 from tests.kit.decided import decided
+from tests.kit.plays import play
 from tests.unit.mirror.origins import Archive, Deb, Node, served, what_apt_reads
 from tests.unit.mirror.sites import write_site
 
@@ -32,13 +32,12 @@ class Site:
     file: Path
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = ["ansible-playbook", "-i", str(self.file.parent), "playbooks/mirror.yml", *arguments]
+        command = ["-i", str(self.file.parent), "playbooks/mirror.yml", *arguments]
         for name in ("mirror", "cache"):
             path = self.directory / name
             command += ["-e", f"mirror_{'directory' if name == 'mirror' else name}={path}"]
         command += ["-e", f"bedplate_secrets_dir={self.directory / 'secrets'}"]
-        environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment)
+        return play(*command)
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.kit.plays import play
+
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.playbooks
 VARIABLES = {"ansible_python_interpreter": sys.executable, "ansible_password": "Pa55-of-the-site"}
@@ -30,11 +32,7 @@ def inventory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(playbook: str, inventory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [Path(sys.executable).with_name("ansible-playbook"), ROOT / f"playbooks/{playbook}.yml", "-i", inventory, *arguments],
-        env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "PWD": str(inventory.parent)},
-        cwd=inventory.parent, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    return play(ROOT / f"playbooks/{playbook}.yml", "-i", inventory, *arguments, cwd=inventory.parent)
 
 
 def devices() -> list[str]:

@@ -7,8 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,9 +18,8 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.role_inter
     unknown_variables,
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.keys.openpgp import written
-from tests.kit import sentences
+from tests.kit import plays, sentences
 from tests.kit.public_keys import ONE, ONE_FINGERPRINT, TWO_FINGERPRINT
-from tests.kit.recorded.stage import Stage
 
 SENTENCES = Path(__file__).with_name("sentences.txt")
 ROOT = Path(__file__).parents[3]
@@ -94,21 +91,9 @@ def test_only_host_vars_that_may_hold_a_variable_of_a_role_are_read(tmp_path: Pa
     assert "h6.lab" in found
 
 
-_STAGE = Stage(ROOT)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _stage_ends() -> Iterator[None]:
-    yield
-    _STAGE.close()
-
-
 def play(*arguments: str | Path) -> tuple[int, str]:
-    """Run ansible-playbook in a fork of a process that has everything loaded: half of the tests' time."""
-    given = [str(ROOT / one) if str(one).startswith("playbooks/") else str(one) for one in arguments]
-    with tempfile.TemporaryDirectory() as folder:
-        done = _STAGE.run(Path(folder), given, [])
-    return done.rc, done.output
+    done = plays.play(*arguments)
+    return done.returncode, done.stdout
 
 
 def play_with(config: Path, *arguments: str | Path) -> tuple[int, str]:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from tests.kit.plays import play
 
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.playbooks
@@ -71,12 +72,9 @@ def run(site: Path, *arguments: str) -> tuple[subprocess.CompletedProcess[str], 
     """Run verify.yml; return how it ended and the findings of its file."""
     file = site / "findings.json"
     file.unlink(missing_ok=True)
-    done = subprocess.run(
-        [Path(sys.executable).with_name("ansible-playbook"), ROOT / "playbooks" / "verify.yml",
-         "-i", site / "site.bedplate.yml", "-i", site / "hosts.json", "-e", f"verify_report_file={file}", *arguments],
-        env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "PATH": f"{site / 'bin'}:{os.environ['PATH']}"},
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    inventories = ["-i", site / "site.bedplate.yml", "-i", site / "hosts.json"]
+    path = f"{site / 'bin'}:{os.environ['PATH']}"
+    done = play("playbooks/verify.yml", *inventories, "-e", f"verify_report_file={file}", *arguments, PATH=path)
     return done, json.loads(file.read_text()) if file.exists() else []
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +17,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.plan_
     keys_of,
     mistake_lines,
 )
+from tests.kit import plays
 from tests.unit.fabric.messages import check_messages
 
 ROOT = Path(__file__).parents[4]
@@ -238,12 +236,9 @@ def test_variables_that_are_right_or_not_there_are_no_mistake():
 
 
 def play(playbook: str, *arguments: str | Path) -> str:
-    command = [Path(sys.executable).with_name("ansible-playbook"), f"playbooks/{playbook}.yml", *arguments]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
-    environment |= {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "true", "LC_ALL": "C.UTF-8"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 2, done.stdout + done.stderr
-    return done.stdout + done.stderr
+    done = plays.play(f"playbooks/{playbook}.yml", *arguments)
+    assert done.returncode == 2, done.stdout
+    return done.stdout
 
 
 @pytest.mark.playbooks

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror.signing import Signer
+from tests.kit.plays import play
 from tests.unit.mirror.origins import Archive, Deb
 
 ROOT = Path(__file__).parents[4]
@@ -26,12 +26,11 @@ class Site:
     file: Path
 
     def run(self, playbook: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = ["ansible-playbook", "-i", str(self.file.parent), f"playbooks/{playbook}", *arguments]
+        command = ["-i", str(self.file.parent), f"playbooks/{playbook}", *arguments]
         for name in ("directory", "cache"):
             command += ["-e", f"mirror_{name}={self.directory / name}"]
         command += ["-e", f"bedplate_secrets_dir={self.directory / 'secrets'}"]
-        environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment)
+        return play(*command)
 
     def promote(self, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self.run(
