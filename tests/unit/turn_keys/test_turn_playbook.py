@@ -18,6 +18,7 @@ import yaml
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import SecretStore
 from lab.paths import ROOT
+from tests.kit.plays import play
 from tests.unit.primitives.files.test_secrecy import readable
 from tests.unit.slurm.keys.real_munge import CONTROLLER, MACHINES, NODES, MungedSlurm
 
@@ -60,21 +61,12 @@ class Site:
 
     def play(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         inventory = [f"--inventory={self.base}/{name}" for name in ("unit.bedplate.yml", "machines.yml")]
-        environment = {
-            **os.environ,
-            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
-            "ANSIBLE_NOCOLOR": "1",
-            "BEDPLATE_REPORT": str(self.base / "report"),
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        }
-        command = ["ansible-playbook", *inventory, str(ROOT / "playbooks/turn_keys.yml"), "-vvv", "--diff"]
-        return subprocess.run(
-            [*command, f"--extra-vars=bedplate_secrets_dir={self.secrets}", *arguments],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
+        return play(
+            ROOT / "playbooks/turn_keys.yml",
+            *inventory,
+            *("-vvv", "--diff", f"--extra-vars=bedplate_secrets_dir={self.secrets}", *arguments),
+            BEDPLATE_REPORT=str(self.base / "report"),
+            PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         )
 
     def keys(self) -> dict[str, str]:

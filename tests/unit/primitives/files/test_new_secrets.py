@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests.kit.plays import play
 
 ROOT = Path(__file__).parents[4]
 pytestmark = pytest.mark.playbooks
@@ -58,30 +59,17 @@ class Site:
                 {"path": f"{base}/nodes/{{{{ inventory_hostname }}}}/key", "secret": "munge_key", "mode": "0400"},
             ],
         }
-        play = {"hosts": "all", "gather_facts": False, "tasks": [{"bedplate.cluster.files": arguments}]}
-        (base / "play.json").write_text(json.dumps([play]))
-        (base / "ansible.cfg").touch()
+        entry = {"hosts": "all", "gather_facts": False, "tasks": [{"bedplate.cluster.files": arguments}]}
+        (base / "play.json").write_text(json.dumps([entry]))
 
     def run(self, *arguments: str) -> Run:
         """Run with a new word, so that every run has something to write."""
         self.word += 1
         (self.base / "hosts.json").write_text(json.dumps(self.hosts))
-        environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")},
-            "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collections"),
-            "ANSIBLE_HOME": str(self.base / "ansible"),
-            "ANSIBLE_PIPELINING": "true",
-            "ANSIBLE_NOCOLOR": "true",
-            "LC_ALL": "C.UTF-8",
-        }
-        command = [Path(sys.executable).with_name("ansible-playbook"), "-i", "hosts.json", "play.json"]
-        done = subprocess.run(
-            [*command, "-e", f"word={self.word}", *arguments],
-            cwd=self.base, env=environment, capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
+        done = play("-i", "hosts.json", "play.json", "-e", f"word={self.word}", *arguments, cwd=self.base)
         nodes = self.base / "nodes"
         files = {str(path.relative_to(nodes)): path.read_bytes() for path in sorted(nodes.rglob("*")) if path.is_file()}
-        return Run(done.returncode, done.stdout + done.stderr, files)
+        return Run(done.returncode, done.stdout, files)
 
     def lose(self) -> None:
         self.secrets.rename(self.base / "lost")
