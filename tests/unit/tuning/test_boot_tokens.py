@@ -32,7 +32,6 @@ def test_a_node_with_its_own_boot_loader_has_no_tokens_for_a_server(boot: str) -
 
 
 @pytest.mark.playbooks
-@pytest.mark.ansible_core
 def test_the_playbook_prints_and_writes_them_and_connects_to_nothing(tmp_path: Path) -> None:
     """Variables of a host count as in a run of the role."""
     profiles = {"disk": {}, "net": {"boot": "network", "hugepages": {"2M": 64}}}

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.stand_ins import StandIns
 from tests.unit.tuning.node import FILE
 
-pytestmark = [pytest.mark.playbooks, pytest.mark.ansible_core]
+pytestmark = pytest.mark.playbooks
 MODULES = ("huge_pages", "deploy", "kernel_cmdline")
 FAILED = [{"failed": True, "msg": "no"}]
 
@@ -29,6 +29,7 @@ def called(site: StandIns, *arguments: str) -> list[str]:
     return [name for _host, name, _arguments in site.calls()]
 
 
+@pytest.mark.ansible_core
 def test_pages_are_taken_or_refused_before_files_and_the_boot_loader_comes_last(site: StandIns) -> None:
     assert called(site) == ["kernel_cmdline", *MODULES]
     probe = site.calls()[0][2]
