@@ -57,7 +57,14 @@ def as_several(text: str) -> str:
     return f"{head}\nfabrics:\n  compute:{inner}\n{rest[len(section[0]) :]}"
 
 
-@pytest.mark.parametrize("name", [name for name, text in ONE.items() if "\nfabric:" in text])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.simulation if "site-1024" in name else ())
+        for name, text in ONE.items()
+        if "\nfabric:" in text
+    ],
+)
 def test_a_single_fabric_has_the_same_files_in_either_form(name: str, tmp_path: Path):
     clusters = []
     for form, text in (("one", ONE[name]), ("several", as_several(ONE[name]))):
