@@ -114,7 +114,7 @@ test-full: venv tools guest  ## Slurm 24.11 and 26.05 from Debian's archive; the
 	$(BIN)/python -m lab molecule --on-request
 
 .PHONY: nightly
-nightly: venv tools  ## A plan of 8,192 HCAs routed by the real OpenSM; every fault of a running fabric (an hour of CPU)
+nightly: venv tools  ## A plan of 8,192 HCAs routed by the real OpenSM; every fault of a running fabric (seven minutes)
 	pytest -n 2 --dist worksteal -m nightly -rsA -o faulthandler_timeout=7200 tests/unit
 
 # What takes minutes by itself: a target each, at most 45 minutes; what each said last stands in docs/testing.md.
