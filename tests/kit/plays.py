@@ -12,6 +12,8 @@ from pathlib import Path
 from tests.kit import ROOT
 from tests.kit.recorded.stage import Stage
 
+FORKS = "50"
+
 
 @functools.cache
 def _stage() -> Stage:
@@ -34,7 +36,8 @@ def play(*arguments: str | Path, cwd: Path = ROOT, **environment: str) -> subpro
     with tempfile.TemporaryDirectory(prefix="play-") as folder:
         done = _stage().run(
             Path(folder),
-            [str(one) for one in arguments],
+            # The stage's recordings want one order; here hosts run beside each other, as with ansible.cfg.
+            ["--forks", FORKS, *map(str, arguments)],
             [],
             cwd=cwd,
             environment={name: value for name, value in changed.items() if not name.startswith("ANSIBLE_")},

@@ -21,8 +21,6 @@ from tests.kit.plays import play
 from tests.unit.mirror.origins import Archive, Deb, Node, served, what_apt_reads
 from tests.unit.mirror.sites import write_site
 
-ROOT = Path(__file__).parents[3]
-
 pytestmark = [pytest.mark.playbooks, pytest.mark.tools("apt-get", "gpg", "dpkg-deb")]
 
 

@@ -16,7 +16,6 @@ import pytest
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from tests.kit.plays import play
 
-ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.playbooks
 CLUSTER = """
 plugin: bedplate.cluster.racks

@@ -13,7 +13,6 @@ import pytest
 
 from tests.kit.plays import play
 
-ROOT = Path(__file__).parents[4]
 pytestmark = pytest.mark.playbooks
 NEW = ("-e", "bedplate_new_secrets=true")
 
