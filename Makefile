@@ -58,7 +58,7 @@ lint-ansible: venv
 	$(BIN)/python -m tools.lint_ansible
 
 .PHONY: sanity
-sanity: venv  ## ansible-test sanity on the built collection, with the oldest Python of nodes (two minutes)
+sanity: venv  ## ansible-test sanity on the built collection, with the oldest Python of nodes, without pylint
 	$(BIN)/python -m tools.sanity
 
 .PHONY: lint
@@ -136,9 +136,9 @@ full-roles: venv  ## Every mutant of roles/ and playbooks/ on recorded nodes (20
 	  'pytest -m full_roles tests/unit/recorded_roles/test_named_mutants.py tests/unit/backup && $(BIN)/python -m tools.mutate_roles'
 
 .PHONY: full-nodes
-full-nodes: venv  ## Packages, files and units on real machines; settings that are taken away; wrong partitions of a subnet manager; sanity on the newest Python
+full-nodes: venv  ## Packages, files and units on real machines; settings that are taken away; wrong partitions of a subnet manager; pylint and the newest Python in sanity
 	$(BIN)/python -m tools.full_results nodes -- env BEDPLATE_FULL=nodes bash -c \
-	  '$(BIN)/python -m tools.sanity newest && $(BIN)/python -m lab molecule -v --jobs 2 primitives opensm node_settings'
+	  '$(BIN)/python -m tools.sanity rest && $(BIN)/python -m lab molecule -v --jobs 2 primitives opensm node_settings'
 
 .PHONY: full-guest
 full-guest: venv  ## make guest, and its row in docs/testing.md

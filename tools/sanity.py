@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run `ansible-test sanity --local` on the collection as it is installed.
 
-    python -m tools.sanity                      all tests; the ones by Python with the oldest Python of nodes
-    python -m tools.sanity newest               the ones by Python with the newest Python that is here
+    python -m tools.sanity                      all tests but pylint; the ones by Python with the oldest Python of nodes
+    python -m tools.sanity rest                 pylint; the ones by Python with the newest Python that is here
     python -m tools.sanity --test yamllint      arguments of ansible-test
 
 The collection is built, unpacked into a temporary folder, and tested there. ansible-test makes an environment for each test below
@@ -26,6 +26,8 @@ ROOT = Path(__file__).parents[1]
 HOME = ROOT / ".cache/sanity"
 OLDEST, NEWEST = ("3.9",), ("3.14", "3.13", "3.12")
 BY_PYTHON = ("compile", "import")
+SLOW = ("pylint",)
+REST = "rest"
 # The environments that ansible-test makes have no pip. It fetches a script that installs one from a web server of Ansible, unless the
 # script is in its cache: this one installs pip from the package registry.
 _PIP = """\
@@ -68,13 +70,19 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def runs(arguments: Sequence[str], oldest: str, newest: str) -> list[list[str]]:
-    """Return the arguments of each run of ansible-test: the given ones, or all tests; "" for a Python that is missing."""
-    if arguments and list(arguments) != ["newest"]:
+    """Return the arguments of each run of ansible-test: the given ones, `make sanity`, or the rest; "" for a Python that is missing."""
+    rest = list(arguments) == [REST]
+    if arguments and not rest:
         return [list(arguments)]
-    others = [] if arguments else [[word for test in BY_PYTHON for word in ("--skip-test", test)]]
-    version = newest if arguments else oldest
-    by_python = [["--python", version, *(word for test in BY_PYTHON for word in ("--test", test))]] if version else []
-    return others + by_python
+    others = options("--test", SLOW) if rest else options("--skip-test", BY_PYTHON + SLOW)
+    version = newest if rest else oldest
+    by_python = [["--python", version, *options("--test", BY_PYTHON)]] if version else []
+    return [others, *by_python]
+
+
+def options(name: str, values: Sequence[str]) -> list[str]:
+    """Return an option of the command line once for each value."""
+    return [word for value in values for word in (name, value)]
 
 
 def installed(folder: Path) -> Path:

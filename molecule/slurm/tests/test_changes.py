@@ -94,6 +94,8 @@ def test_one_host_alone_does_not_change_the_configuration_of_the_others(host, si
     assert host.check_output("sha256sum /etc/slurm/slurm.conf") == before
 
 
+# In `make test`, tests/unit/turn_keys turns the key of a real munge and Slurm; here are the other daemons, too.
+@pytest.mark.full_in("slurm")
 def test_new_keys_reach_every_daemon_that_reads_them_and_no_output(host, site):
     before = starts(host)
     secrets = state_of(f"molecule-{SCENARIO}") / "secrets"
