@@ -1,0 +1,1 @@
+"""Health of nodes: judgement, the agent, and the controller's limiter."""

@@ -1,0 +1,1 @@
+"""The controller's part: decide which reported nodes are drained, held and resumed."""

@@ -1,0 +1,1 @@
+"""Slurm's and the limiter's figures as a text for Prometheus."""

@@ -1,0 +1,1 @@
+"""Read the health of GPUs, links, PCI Express and mounts, in children that may hang."""

@@ -1,0 +1,1 @@
+"""Formats that agent, prolog and controller share."""
