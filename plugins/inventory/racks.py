@@ -84,6 +84,12 @@ options:
   snapshots:
     description: Dated copies of all repositories of the machines, from which alone they install.
     type: dict
+  health:
+    description: Nodes judge their health and report it, and the controllers drain sick ones within limits.
+    type: dict
+  monitoring:
+    description: Files for the Prometheus that the site has.
+    type: dict
 author: The bedplate authors (!UNKNOWN)
 """
 

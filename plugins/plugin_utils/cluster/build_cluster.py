@@ -9,6 +9,7 @@ from typing import Any
 from .addresses import networks_of
 from .fabric_checks import fabrics_of
 from .gpu_stack_checks import with_gpu_stacks, with_settings
+from .health_checks import check_health, health_of, monitoring_of
 from .mig_split import with_mig
 from .model import Cluster, names_slurmdbd
 from .name_clashes import check_names
@@ -43,6 +44,8 @@ def build(path: str, data: dict[str, Any], mistakes: Mistakes) -> Cluster:
     slurm = slurm_of(data["slurm"], bool(services.database) or of_site or not data["services"], mistakes, path)
     slurm = with_packaging(slurm, data["slurm"], services, profiles, path, mistakes)
     check_options(slurm, data["partitions"], profiles, bool(services.database), mistakes)
+    health = health_of(data["health"], mistakes)
+    check_health(health, slurm, profiles, mistakes)
     partitions = partitions_of(data["partitions"], floor, profiles, mistakes)
     fabrics = fabrics_of(sections, floor, Selecting(floor, profiles, mistakes, partitions), services, mistakes)
     managers = dict.fromkeys(name for one in fabrics.values() for name in one.subnet_managers)
@@ -63,6 +66,8 @@ def build(path: str, data: dict[str, Any], mistakes: Mistakes) -> Cluster:
         fabric=first.fabric if first else None,
         package_access=package_access_of(data["package_access"], profiles, path, mistakes),
         snapshots=snapshots_of(data["snapshots"], floor, path, mistakes),
+        health=health,
+        monitoring=monitoring_of(data["monitoring"], floor, slurm.version, health, mistakes),
         constructed=any(data[key] for key in _CONSTRUCTED),
         fabrics=fabrics,
         stated=first.stated if first else StatedFabric(),

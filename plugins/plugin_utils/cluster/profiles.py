@@ -13,7 +13,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.memory.mem
     excesses,
 )
 
-from .model import Gpus, Nic, Numa, Profile
+from .model import Gpus, Nic, Numa, Profile, ProfileHealth
 from .schema.fields import Mistakes, Path
 
 # Hardware threads that cores have.
@@ -68,6 +68,7 @@ def _profile(name: str, data: Mapping[str, Any], rails: Mapping[str, int | None]
         nvlink_domain=data["nvlink_domain"],
         system_cores=data["system_cores"] or 0,
         boot=data["boot"] or "loader",
+        health=_health(data["health"]),
     )
     _check_processors(profile, path, mistakes)
     _check_pages(profile, path, mistakes)
@@ -272,3 +273,10 @@ def _check_nics(path: Path, nics: tuple[Nic, ...], rails: Mapping[str, int | Non
             mistakes.add(
                 path, f"the rails {have}{of} {what}. Allowed: one NIC for each of the rails 0 to {wanted - 1}."
             )
+
+
+def _health(data: Mapping[str, Any] | None) -> ProfileHealth:
+    """Return what jobs need on nodes of a profile."""
+    if data is None:
+        return ProfileHealth()
+    return ProfileHealth(data["rails_needed"], data["nvlink"], tuple(filter(None, data["mounts"])))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from .health import DrainCaps, Health, IgnoredCheck, Monitoring, ProfileHealth
 from .machines import Gpus, Host, HostNic, Nic, Node, Numa, Profile, Rack
 from .networks import Fabric, NamedFabric, Network, SwitchTraits
 from .scheduler import Partition, Services, Slurm, SystemUser, Tenant, names_slurmdbd
@@ -13,12 +14,16 @@ __all__ = [
     "BLOCKS",
     "SEVERAL_TOPOLOGIES",
     "Cluster",
+    "DrainCaps",
     "Fabric",
     "GpuMirror",
     "GpuStack",
     "Gpus",
+    "Health",
     "Host",
     "HostNic",
+    "IgnoredCheck",
+    "Monitoring",
     "NamedFabric",
     "Network",
     "Nic",
@@ -28,6 +33,7 @@ __all__ = [
     "PackageLogin",
     "Partition",
     "Profile",
+    "ProfileHealth",
     "Rack",
     "Services",
     "Slurm",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand
 
 from ..schema.fabric_keys import StatedFabric
+from .health import NO_NEEDS, ProfileHealth
 from .software import GpuStack
 
 
@@ -103,6 +104,8 @@ class Profile:
     gpu_stack: GpuStack | None = None
     # Where the kernel command line comes from: loader, network or none.
     boot: str = "loader"
+    # What jobs need on its nodes.
+    health: ProfileHealth = NO_NEEDS
 
     def in_fabric(self, stated: StatedFabric) -> Profile:
         """Return the profile with the NICs of a fabric."""

@@ -12,6 +12,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.text impor
 from ..schema.fabric_keys import USUAL, StatedFabric
 from ..schema.fabric_section import BY_UNIT
 from ..schema.fields import Path
+from .health import Health, Monitoring
 from .machines import Host, Node, Profile, Rack
 from .networks import Fabric, NamedFabric, Network
 from .scheduler import Partition, Services, Slurm, names_slurmdbd
@@ -43,6 +44,8 @@ class Cluster:
     fabric: Fabric | None
     package_access: PackageAccess | None = None
     snapshots: Snapshots | None = None
+    health: Health | None = None
+    monitoring: Monitoring | None = None
     # Whether the user has `groups`, `keyed_groups` or `compose` of their own.
     constructed: bool = False
     # Path, inode, time and size of the file that was read, of its locks and of its rows; two clusters with one stamp are alike.

@@ -8,6 +8,7 @@ from typing import Any
 from .fabric_section import FABRIC, NAMED_FABRIC
 from .fields import Field, with_values
 from .gpu_sections import GPU_STACK, GPUS, PROFILE_GPU_STACK
+from .health_section import HEALTH, MONITORING, PROFILE_HEALTH
 from .slurm_sections import PACKAGES, USERS
 from .snapshot_section import SNAPSHOTS
 from .text_rules import DOMAIN, FABRIC_NAME, HOST_NAME, NAME, NODE_NAME, OBJECT, PARTITION, PCI, TEXT, TIME, WORD, names
@@ -160,6 +161,7 @@ _PROFILE = {
     "gpu_stack": Field(
         "What differs from the cluster's `gpu_stack` on its nodes.", "section", fields=PROFILE_GPU_STACK
     ),
+    "health": Field("What jobs need on its nodes.", "section", fields=PROFILE_HEALTH),
 }
 
 _EXCEPTION = {
@@ -422,6 +424,12 @@ CLUSTER_FILE = Field(
             "section",
             fields=SNAPSHOTS,
         ),
+        "health": Field(
+            "Nodes judge their health and report it, and the controllers drain sick ones within limits.",
+            "section",
+            fields=HEALTH,
+        ),
+        "monitoring": Field("Files for the Prometheus that the site has.", "section", fields=MONITORING),
         "groups": Field("As in ansible.builtin.constructed.", "free"),
         "keyed_groups": Field("As in ansible.builtin.constructed.", "list"),
         "compose": Field("As in ansible.builtin.constructed.", "free"),

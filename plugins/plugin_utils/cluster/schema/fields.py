@@ -145,6 +145,8 @@ _TYPES: dict[str, tuple[tuple[type, ...], str]] = {
     "str": ((str,), "text"),
     "int": ((int,), "a whole number"),
     "bool": ((bool,), "true or false"),
+    "switch": ((bool, str), "true, false or a word"),
+    "date": ((str, date), "a date"),
     "list": ((list,), "a list"),
     "map": ((dict,), "a mapping"),
     "section": ((dict,), "a mapping"),
@@ -185,6 +187,8 @@ def walk(value: Any, rule: Field, path: Path, mistakes: Mistakes) -> Any:
     if rule.required and given is not None and value in ([], {}) and rule.type != "section":
         mistakes.add(path, f"is empty: {rule.description}")
     shape: Any = value
+    if rule.type == "date":
+        return _date(value, path, mistakes)
     if rule.type == "section":
         return _section(shape, rule, path, mistakes)
     if rule.type == "map":
@@ -275,10 +279,25 @@ def _ranges(value: Any, path: Path, mistakes: Mistakes) -> str | None:
     return None
 
 
+def _date(value: Any, path: Path, mistakes: Mistakes) -> str | None:
+    """Return a date as text; YAML reads it without quotes as a date, and with a time of day as another type."""
+    try:
+        found = date.fromisoformat(value) if isinstance(value, str) else value
+        if type(found) is date:
+            return found.isoformat()
+    except ValueError:
+        pass
+    mistakes.add(path, f"{str(value)!r} is not a date. Allowed: year-month-day, such as 2027-01-31.")
+    return None
+
+
 def _scalar(value: Any, rule: Field, path: Path, mistakes: Mistakes) -> bool:
+    if rule.type == "switch" and isinstance(value, bool):
+        return True
     if rule.choices and value not in rule.choices:
         hint = did_you_mean(str(value), rule.choices)
-        mistakes.add(path, f"{rule.written(value)} is not allowed.{hint} Allowed: {', '.join(rule.choices)}.")
+        names = ["true", "false", *rule.choices] if rule.type == "switch" else rule.choices
+        mistakes.add(path, f"{rule.written(value)} is not allowed.{hint} Allowed: {', '.join(names)}.")
     elif rule.minimum is not None and value < rule.minimum:
         mistakes.add(path, f"{rule.shown(value)} is too small. The least is {rule.shown(rule.minimum)}.")
     elif rule.maximum is not None and value > rule.maximum:
@@ -300,6 +319,13 @@ def json_schema(rule: Field) -> dict[str, Any]:
         schema["type"] = "object"
     elif rule.type == "ranges":
         schema |= {"type": ["string", "integer"], "pattern": _anchored(_RANGES), "minimum": 0}
+    elif rule.type == "switch":
+        return schema | {
+            "enum": [True, False, *rule.choices],
+            **({} if rule.default is None else {"default": rule.default}),
+        }
+    elif rule.type == "date":
+        schema |= {"type": "string", "format": "date"}
     else:
         schema["type"] = {"str": "string", "int": "integer", "bool": "boolean", "list": "array"}[rule.type]
     if rule.type == "section":
@@ -338,7 +364,8 @@ def rows(rule: Field, path: str = "") -> list[tuple[str, str, str, str]]:
         key = f"{path}.{name}" if path else name
         none = below.default is None or below.type == "section"
         default = "required" if below.required else "" if none else f"`{_yaml(below.default)}`"
-        choices = f" One of {', '.join(below.choices)}." if len(below.choices) > 1 else ""
+        words = ("true", "false", *below.choices) if below.type == "switch" else below.choices
+        choices = f" One of {', '.join(words)}." if len(words) > 1 else ""
         found.append((key, _type_of(below), default, below.description + choices))
         inner = below.item if below.type in ("map", "list") and below.item else below
         found += rows(inner, f"{key}.<name>" if below.type == "map" else key)
@@ -352,5 +379,11 @@ def _yaml(value: Any) -> str:
 def _type_of(rule: Field) -> str:
     if rule.type in ("map", "list") and rule.item:
         return f"{rule.type} of {_type_of(rule.item)}"
-    names = {"section": "section or text" if rule.short else "section", "free": "map", "str": "text", "int": "number"}
+    names = {
+        "section": "section or text" if rule.short else "section",
+        "free": "map",
+        "str": "text",
+        "int": "number",
+        "switch": "true, false or a word",
+    }
     return names.get(rule.type, rule.type)
