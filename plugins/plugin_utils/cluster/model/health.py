@@ -34,7 +34,7 @@ class DrainCaps:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How sick nodes are noticed and drained. Times in seconds, `evidence_bytes` in bytes.
+    """The rules by which sick nodes are noticed and drained. Times in seconds, `evidence_bytes` in bytes.
 
     `dry_run_until`: from this day on the controllers drain; None: never. `gate`: open, prolog or strict. `thresholds`: profile or GPU
     model -> quantity -> keys of its row.
@@ -54,7 +54,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class ProfileHealth:
-    """What jobs need on nodes of a profile: how many rails (None: all), NVLink (None: as its GPU model has it), mount points."""
+    """The needs of jobs on nodes of a profile: how many rails (None: all), NVLink (None: as its GPU model has it), mount points."""
 
     rails_needed: int | None = None
     nvlink: bool | None = None

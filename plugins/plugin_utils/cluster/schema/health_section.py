@@ -65,7 +65,7 @@ HEALTH = {
     ),
     "drain": Field("How many nodes the controllers may drain.", "section", default={}, fields=_DRAIN),
     "resume": Field(
-        "Which of its drains the controller ends: transient findings that are gone, or none.",
+        "Which of its drains the controller ends: after transient findings, or none.",
         default="transient",
         choices=("transient", "none"),
     ),
@@ -104,7 +104,7 @@ MONITORING = {
         item=Field("a host"),
     ),
     "slurm": Field(
-        "Whether the controllers run the exporter of Slurm; auto: for releases before 25.11, which have none.",
+        "Whether the controllers run the exporter of Slurm; auto: for releases before 25.11, which lack an own exporter.",
         "switch",
         default="auto",
         choices=("auto",),
