@@ -10,9 +10,13 @@ from pathlib import Path, PurePosixPath
 _PACKAGE = "ansible_collections.bedplate.cluster.plugins.module_utils"
 _HERE = Path(__file__).parents[2] / "module_utils"
 _LIBRARIES = "/usr/local/lib/bedplate"
+# Rooms whose programs run on different machines, by different roles: each room below has its own library.
+_SPLIT = ("health",)
 # To parse each module takes twenty times as long, in every run.
 _IMPORT = re.compile(r"^[ \t]*from (\.*)([\w.]*) import (\([^)]*\)|[^\n]+)", re.MULTILINE)
 _IMPORTED_NAME = re.compile(r"(\w+)(?: as \w+)?")
+# A module that reads a table beside it has the name of the file as a text.
+_TABLE = re.compile(r"\"([a-z0-9_]+\.json)\"")
 
 
 def library(module: str) -> str:
@@ -23,8 +27,11 @@ def library(module: str) -> str:
 
     >>> library("tuning.apply_tuning")
     '/usr/local/lib/bedplate/tuning'
+    >>> library("health.agent.node_health")
+    '/usr/local/lib/bedplate/health_agent'
     """
-    return f"{_LIBRARIES}/{module.partition('.')[0]}"
+    room, below = module.split(".")[:2]
+    return f"{_LIBRARIES}/{room}_{below}" if room in _SPLIT else f"{_LIBRARIES}/{room}"
 
 
 def command(module: str) -> str:
@@ -34,8 +41,9 @@ def command(module: str) -> str:
 
 @cache
 def files(module: str) -> tuple[tuple[str, str], ...]:
-    """Return (path on the node, text) of a module and of all modules of module_utils that it imports, directly or not."""
+    """Return (path on the node, text) of a module, of all modules of module_utils that it imports, directly or not, and of their tables."""
     texts: dict[str, str] = {}
+    tables: dict[str, str] = {}
     todo = [module]
     while todo:
         name = todo.pop()
@@ -43,8 +51,10 @@ def files(module: str) -> tuple[tuple[str, str], ...]:
             continue
         texts[name] = _path(name).read_text(encoding="utf-8")
         todo += imported(name, texts[name])
+        tables |= _tables(name, texts[name])
     folder = f"{library(module)}/{_PACKAGE.replace('.', '/')}"
-    return tuple((f"{folder}/{name.replace('.', '/')}.py", texts[name]) for name in sorted(texts))
+    modules = {f"{name.replace('.', '/')}.py": texts[name] for name in sorted(texts)}
+    return tuple((f"{folder}/{name}", text) for name, text in {**modules, **tables}.items())
 
 
 def entries(module: str) -> list[dict[str, str]]:
@@ -77,6 +87,13 @@ def imported(module: str, text: str) -> list[str]:
         # `from package import module`, or `from module import name`.
         found += [one for one in names if _path(one).exists()] or [".".join(base)]
     return found
+
+
+def _tables(module: str, text: str) -> dict[str, str]:
+    """Return the tables that a module reads: the path below module_utils -> the text."""
+    folder = _path(module).parent
+    paths = [folder / name for name in _TABLE.findall(text)]
+    return {str(path.relative_to(_HERE)): path.read_text(encoding="utf-8") for path in paths if path.exists()}
 
 
 def _path(module: str) -> Path:
