@@ -14,8 +14,10 @@ from .model import (
     Fabric,
     Gpus,
     GpuStack,
+    Health,
     Host,
     HostNic,
+    Monitoring,
     NamedFabric,
     Network,
     Nic,
@@ -37,7 +39,8 @@ from .schema.fields import Mistake, Mistakes, walk
 from .schema.reader import ClusterFileError, read
 
 __all__ = [
-    "Cluster", "ClusterFileError", "Fabric", "GpuStack", "Gpus", "Host", "HostNic", "Mistake", "NamedFabric", "Network",
+    "Cluster", "ClusterFileError", "Fabric", "GpuStack", "Gpus", "Health", "Host", "HostNic", "Mistake", "Monitoring", "NamedFabric",
+    "Network",
     "Nic", "Node", "Numa", "PackageAccess", "Partition", "Profile", "Rack", "Services", "Slurm", "SnapshotOrigin",
     "Snapshots", "SwitchTraits", "Tenant",
     "load",

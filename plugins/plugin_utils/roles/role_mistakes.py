@@ -22,7 +22,18 @@ MISTAKES: dict[str, Callable[[Mapping[str, Any]], Iterator[str]]] = {
 }
 """Role -> what finds mistakes in its variables, given by what is behind `<role>_`."""
 
-ROLES = ("node_os", "node_tuning", "rdma", "gpu_driver", "cuda", "dcgm", "container_runtime", "slurm", "opensm")
+ROLES = (
+    "node_os",
+    "node_tuning",
+    "rdma",
+    "gpu_driver",
+    "cuda",
+    "dcgm",
+    "container_runtime",
+    "slurm",
+    "opensm",
+    "node_health",
+)
 
 _GPU = ("gpu_software",)
 OF_PROFILE: dict[str, Callable[[Profile, Mapping[str, Any]], Iterator[str]]] = {
@@ -35,6 +46,7 @@ RUNS_ON: dict[str, tuple[str, ...]] = {
     "rdma": ("rdma_nodes",),
     **dict.fromkeys(("gpu_driver", "cuda", "dcgm", "container_runtime"), _GPU),
     "opensm": ("subnet_managers",),
+    "node_health": ("compute_nodes",),
     "slurm": (
         "slurm_controllers",
         "slurm_database",

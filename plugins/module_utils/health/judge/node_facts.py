@@ -47,7 +47,8 @@ class NodeProfile:
     """Hold what the cluster file expects of a node's health; /etc/bedplate/health.json, written by the role node_health.
 
     `model`: GPU model of the profile, such as `h100`, "" without GPUs. `gpus`: their number. `nvlink`: the node has NVSwitches or
-    NVLink, so their links are judged. `rails`: HCA names that must be up. `mounts`: mount points that must answer. `huge_pages`:
+    NVLink, so their links are judged. `rails`: HCA names that should be up, `rails_needed`: how many a job
+    needs. `mounts`: mount points that must answer. `huge_pages`:
     size -> pages. `thresholds`: quantity -> the keys of a row of thresholds.json that the site changes. `ignore`: check ids that stay
     notes. `quiet_after_boot`: seconds in which links and fabric are not judged. `driver`: planned version, "" for any.
     """
@@ -56,6 +57,7 @@ class NodeProfile:
     gpus: int = 0
     nvlink: bool = False
     rails: tuple[str, ...] = ()
+    rails_needed: int = 0
     mounts: tuple[str, ...] = ()
     huge_pages: Mapping[str, int] = field(default_factory=dict)
     thresholds: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""Decide what the roles node_health and health_control deploy."""
