@@ -3,9 +3,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge import thresholds as table
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import NodeProfile
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.threshold_row import ThresholdError
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.xid_tables import line_rows
 
 from ..slurm.tables.conf_text import text_of
 from .model import DrainCaps, Health, IgnoredCheck, Monitoring, Profile, Slurm
@@ -16,6 +23,8 @@ from .services import hosts_of
 _UNITS = {"m": 60, "h": 3600, "M": 1 << 20, "G": 1 << 30}
 # The release from which on slurmctld answers Prometheus itself.
 OWN_METRICS = (25, 11)
+# Checks that no table lists one by one.
+_NUMBERED = re.compile(r"s?xid-[0-9]{1,5}|foreign/[A-Za-z0-9_.-]+")
 # Options that name scripts, and the kind of slurm.scripts under which several of them run one after the other.
 _SCRIPTS = {"prolog": "prolog", "epilog": "epilog", "healthcheckprogram": "health_check"}
 
@@ -25,6 +34,7 @@ def health_of(data: Mapping[str, Any] | None, mistakes: Mistakes) -> Health | No
     if data is None:
         return None
     drain, evidence = data["drain"], data["evidence"]
+    _check_ignored(data["ignore"], mistakes)
     rate = str(drain["rate"] or "10/10m")
     count, _slash, time = rate.partition("/")
     size = str(evidence["size"] or "2G")
@@ -125,8 +135,32 @@ def _check_constraints(given: Mapping[Any, Any], mistakes: Mistakes) -> None:
             mistakes.add(("slurm", "options", key), f"{text} Remove it, or leave `health` out.")
 
 
+def _check_ignored(rows: Iterable[Mapping[str, Any] | None], mistakes: Mistakes) -> None:
+    known = [*table.default().rows, *(row.check for row in line_rows())]
+    for number, row in enumerate(rows):
+        check = (row and row["check"]) or ""
+        if check and check not in known and not _NUMBERED.fullmatch(check):
+            hint = (
+                did_you_mean(check, known)
+                or " Allowed: xid-NUMBER, sxid-NUMBER, a check of docs/health.md or foreign/NAME."
+            )
+            mistakes.add(("health", "ignore", number, "check"), f"check {check!r} is unknown.{hint}")
+
+
 def _check_profiles(thresholds: Mapping[str, Any], profiles: Mapping[str, Profile], mistakes: Mistakes) -> None:
     models = {profile.gpus.model for profile in profiles.values() if profile.gpus}
-    for name in thresholds:
+    for name, quantities in thresholds.items():
+        path: Path = ("health", "thresholds", name)
         if name not in profiles and name not in models:
-            mistakes.unknown(("health", "thresholds", name), "profile or GPU model", name, [*profiles, *sorted(models)])
+            mistakes.unknown(path, "profile or GPU model", name, dict.fromkeys([*profiles, *sorted(models)]))
+        model = name if name in models else ""
+        for quantity, keys in quantities.items():
+            if quantity not in table.default().rows:
+                known = list(table.default().rows)
+                hint = did_you_mean(quantity, known) or " Allowed: see docs/health.md."
+                mistakes.add((*path, quantity), f"check {quantity!r} is unknown.{hint}")
+                continue
+            try:
+                table.rows_for(NodeProfile(model=model, thresholds={quantity: keys}))
+            except ThresholdError as error:
+                mistakes.add((*path, quantity), f"{error}.")

@@ -66,7 +66,23 @@ MISTAKES = {
     "more than all": ("health:\n  drain:\n    cluster: 101%\n", [(3, "health.drain.cluster")]),
     "a rate in seconds": ("health:\n  drain:\n    rate: 10/10s\n", [(3, "health.drain.rate")]),
     "ignored without a reason": ("health:\n  ignore:\n    - check: xid-94\n", [(3, "health.ignore[0]")]),
+    "a strange check that is ignored": (
+        "health:\n  ignore:\n    - {check: xd-94, reason: of the application}\n",
+        [(3, "health.ignore[0].check")],
+    ),
     "thresholds of a strange model": ("health:\n  thresholds:\n    h1000: {}\n", [(3, "health.thresholds.h1000")]),
+    "a strange check": (
+        "health:\n  thresholds:\n    gpu8:\n      ecc-corected: {warn: 5}\n",
+        [(4, "health.thresholds.gpu8.ecc-corected")],
+    ),
+    "a strange key of a check": (
+        "health:\n  thresholds:\n    gpu8:\n      ecc-corrected: {wran: 5}\n",
+        [(4, "health.thresholds.gpu8.ecc-corrected")],
+    ),
+    "a limit that is no number": (
+        "health:\n  thresholds:\n    gpu8:\n      ecc-corrected: {warn: many}\n",
+        [(4, "health.thresholds.gpu8.ecc-corrected")],
+    ),
     "a tick of a second": ("health:\n  interval: 1\n", [(2, "health.interval")]),
     "monitoring alone": ("monitoring: {}\n", [(1, "monitoring")]),
     "a strange server": ("health: {}\nmonitoring:\n  servers: mon9\n", [(3, "monitoring.servers")]),

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from .fields import Field
-from .text_rules import TEXT, WORD
+from .text_rules import TEXT
 
 _SHARE: dict[str, Any] = {
     "pattern": r"(100|[1-9]?[0-9])%",
@@ -32,7 +32,7 @@ _DRAIN = {
 }
 
 _IGNORE = {
-    "check": Field("The check, such as xid-94; its findings become notes.", required=True, **WORD),
+    "check": Field("The check, such as xid-94; its findings become notes.", required=True, **TEXT),
     "reason": Field("Why, and who decided it.", required=True, **TEXT),
     "until": Field("The last day, such as 2027-01-31; by default it never ends.", "date"),
 }
