@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""List the probes of a node with their commands and deadlines, and turn their ends into readings."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ...common.sysfs import Root
+from ..judge.node_facts import Reading
+from . import (
+    advice,
+    driver_probe,
+    foreign_checks,
+    huge_pages_probe,
+    mount_probe,
+    nvml,
+    pci_probe,
+    rdma_probe,
+    reading_lines,
+    smi,
+)
+from .nvml_library import LIBRARY
+from .probe_child import Ended, ProbeChildren
+
+PROGRAM = "ansible_collections.bedplate.cluster.plugins.module_utils.health.probes.run_probe"
+DRIVER_HANG, PROBE_HANG = "driver-hang", "probe-hang"
+"""Quantities that count the deadlines that a kind missed in a row; 0 after an answer. The driver's kinds report the first."""
+MOUNT, FOREIGN, ADVICE = "mount:", "foreign:", "advice:"
+_LIMIT = 5.0  # seconds that run_probes waits beyond all deadlines
+
+
+@dataclass(frozen=True)
+class ProbeSettings:
+    """Hold the settings of all probes, as in the JSON file that a child reads.
+
+    `has_gpus`, `has_rails`: the profile expects them. `library` and `smi`: NVML and nvidia-smi. `exclude`: HCAs that are not for jobs.
+    `sizes`: sizes of huge pages. `mounts`: mount points. `checks`: folder of foreign checks. `dcgm`: dcgmi, "" without DCGM. `gpud`: URL
+    of its states. `validation`: file with a NodeVerdict.
+    """
+
+    sysroot: str = "/"
+    has_gpus: bool = False
+    has_rails: bool = False
+    library: str = LIBRARY
+    smi: str = "nvidia-smi"
+    exclude: tuple[str, ...] = ()
+    sizes: tuple[str, ...] = ()
+    mounts: tuple[str, ...] = ()
+    checks: str = "/etc/bedplate/health/checks.d"
+    dcgm: str = ""
+    gpud: str = ""
+    validation: str = ""
+
+    def data(self) -> dict[str, Any]:
+        """Return the settings as a JSON object."""
+        return asdict(self)
+
+
+def settings_from(data: Mapping[str, Any]) -> ProbeSettings:
+    """Return the settings of a JSON object. TypeError: an unknown key."""
+    values: dict[str, Any] = {key: tuple(one) if isinstance(one, list) else one for key, one in data.items()}
+    return ProbeSettings(**values)
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Hold one kind of probe. `seconds`: its deadline. `every`: seconds between two runs. `quantities`: all that it may write."""
+
+    kind: str
+    argv: tuple[str, ...]
+    seconds: float
+    every: int = 60
+    quantities: tuple[str, ...] = ()
+    source: str = "sysfs"
+    more_sources: tuple[str, ...] = ()
+    hang: str = PROBE_HANG
+
+
+def probes(settings: ProbeSettings, path: str, owner: int = 0) -> tuple[list[Probe], list[Reading]]:
+    """Return the probes of a node, and the readings of foreign checks that must not run. `path`: the file with the settings."""
+
+    def child(kind: str, seconds: float, quantities: tuple[str, ...], source: str, **more: Any) -> Probe:
+        return Probe(
+            kind, (sys.executable, "-m", PROGRAM, kind, path), seconds, quantities=quantities, source=source, **more
+        )
+
+    found: list[Probe] = []
+    if settings.has_gpus:
+        found += [
+            child("nvml", 30, nvml.QUANTITIES, nvml.SOURCE, more_sources=(smi.SOURCE,), hang=DRIVER_HANG),
+            child("driver", 10, driver_probe.QUANTITIES, driver_probe.SOURCE, hang=DRIVER_HANG),
+            child("pci", 15, pci_probe.QUANTITIES, pci_probe.SOURCE),
+        ]
+    if settings.has_rails:
+        # mlx5 waits up to 60 s for a command of its firmware.
+        found.append(child("rdma", 70, rdma_probe.QUANTITIES, rdma_probe.SOURCE))
+    if settings.sizes:
+        found.append(child("huge-pages", 10, huge_pages_probe.QUANTITIES, huge_pages_probe.SOURCE, every=300))
+    found += [
+        Probe(f"{MOUNT}{one}", tuple(mount_probe.stat_command(one)), 20, source=mount_probe.SOURCE)
+        for one in settings.mounts
+    ]
+    found += [
+        child(f"{ADVICE}{one}", 60, (advice.quantity(one),), one, every=300)
+        for one in advice.SOURCES
+        if getattr(settings, one)
+    ]
+    run, refused = foreign_checks.executables(Path(settings.checks), owner)
+    found += [Probe(f"{FOREIGN}{one.name}", (str(one),), 30, source=one.name) for one in run]
+    return found, refused
+
+
+def readings_of(probe: Probe, ended: Ended, missed: int, root: Root) -> list[Reading]:
+    """Return the readings of a probe that ended or missed its deadline; `missed`: deadlines in a row. Raises no exception."""
+    if probe.kind.startswith(MOUNT):
+        mount = probe.kind[len(MOUNT) :]
+        late = ended.code is None
+        return (
+            mount_probe.hung(mount, probe.seconds, missed)
+            if late
+            else mount_probe.answered(root, mount, ended.code, ended.output)
+        )
+    if probe.kind.startswith(FOREIGN):
+        readings = foreign_checks.parse(probe.source, ended.code, ended.output, ended.problem)
+    else:
+        sources = (probe.source, *probe.more_sources)
+        readings = reading_lines.parse(ended.output, probe.quantities, sources, probe.source)
+        if ended.code not in (0, None):
+            why = f"{probe.kind} ended with {ended.code}: {ended.problem}"
+            readings.append(reading_lines.unread(reading_lines.OUTPUT, "", probe.source, why))
+    return [*readings, _hang(probe, missed)]
+
+
+def readings_without(probe: Probe, missed: int) -> list[Reading]:
+    """Return the readings of a kind that was not started, because its last child does not end."""
+    why = "the last probe of this kind still hangs"
+    if probe.kind.startswith(MOUNT):
+        return mount_probe.hung(probe.kind[len(MOUNT) :], probe.seconds, missed)
+    names = probe.quantities or (f"{foreign_checks.PREFIX}{probe.source}",)
+    return [*(reading_lines.unread(name, "", probe.source, why) for name in names), _hang(probe, missed)]
+
+
+def _hang(probe: Probe, missed: int) -> Reading:
+    device = "" if probe.hang == DRIVER_HANG else probe.kind
+    return Reading(probe.hang, device, missed, probe.source)
+
+
+def begin(children: ProbeChildren, due: Iterable[Probe], root: Root) -> list[Reading]:
+    """Start the probes that are due. Return the readings of absent mounts and of kinds that hang: these do not start."""
+    readings: list[Reading] = []
+    for probe in due:
+        mount = probe.kind[len(MOUNT) :] if probe.kind.startswith(MOUNT) else ""
+        if mount and mount_probe.is_mounted(root, mount) is False:
+            readings += mount_probe.absent(mount)
+        elif probe.kind not in children.running and not children.start(probe.kind, probe.argv, probe.seconds):
+            readings += readings_without(probe, children.missed.get(probe.kind, 0))
+    return readings
+
+
+def collect(children: ProbeChildren, known: Sequence[Probe], root: Root) -> list[Reading]:
+    """Return the readings of all probes that ended since the last call. Never blocks."""
+    by_kind = {one.kind: one for one in known}
+    return [
+        reading
+        for ended in children.poll()
+        if ended.kind in by_kind
+        for reading in readings_of(by_kind[ended.kind], ended, children.missed.get(ended.kind, 0), root)
+    ]
+
+
+def run_probes(
+    children: ProbeChildren,
+    due: Sequence[Probe],
+    root: Root,
+    *,
+    pause: float = 0.05,
+    sleep: Callable[[float], None] = time.sleep,
+) -> list[Reading]:
+    """Run probes, and return the readings of all. Takes at most the longest deadline and a few seconds."""
+    readings = begin(children, due, root)
+    end = children.clock() + max((one.seconds for one in due), default=0.0) + _LIMIT
+    while children.running and children.clock() < end:
+        sleep(pause)
+        readings += collect(children, due, root)
+    return readings
