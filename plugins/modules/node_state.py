@@ -21,7 +21,7 @@ options:
     description: The roles to compare. Without it all that the cluster file gives to the machine.
     type: list
     elements: str
-    choices: [node_os, node_tuning, rdma, gpu_driver, cuda, dcgm, container_runtime, slurm, opensm]
+    choices: [node_os, node_tuning, rdma, gpu_driver, cuda, dcgm, container_runtime, slurm, opensm, node_health, health_control]
   parts:
     description:
       - What to compare instead, part to what is expected of it. For tasks that have made that already.
@@ -107,7 +107,19 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.verify.readers import read, waiting_reboots
 
-ROLES = ["node_os", "node_tuning", "rdma", "gpu_driver", "cuda", "dcgm", "container_runtime", "slurm", "opensm"]
+ROLES = [
+    "node_os",
+    "node_tuning",
+    "rdma",
+    "gpu_driver",
+    "cuda",
+    "dcgm",
+    "container_runtime",
+    "slurm",
+    "opensm",
+    "node_health",
+    "health_control",
+]
 
 
 def main() -> None:

@@ -13,6 +13,8 @@ PLAYBOOKS = {
     "dcgm": "gpu",
     "container_runtime": "gpu",
     "slurm": "scheduler",
+    "node_health": "health",
+    "health_control": "health",
 }
 """Role -> name of its playbook, a file of playbooks/."""
 

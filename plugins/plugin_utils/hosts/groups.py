@@ -34,6 +34,8 @@ def groups_of(cluster: Cluster) -> dict[str, list[str]]:
         "rdma_nodes": [node.name for node in cluster.nodes if node.profile.nics],
         # Where scripts of slurm.conf are installed or checked before a controller names them.
         "slurm_script_hosts": scripts.hosts(cluster),
+        # Nodes that judge their health.
+        "health_nodes": [node.name for node in cluster.nodes] if cluster.health else [],
         **{group: list(getattr(cluster.services, service)) for group, service in SERVICES.items()},
         **{group_name("model", name): members for name, members in models.items()},
         **{group_name("rack", name): members for name, members in racks.items()},

@@ -13,7 +13,7 @@ from ..fabric.opensm import managers
 from ..gpu_stack.parts import container_part, cuda_part, dcgm_part, driver_part
 from ..gpu_stack.parts.container_part import PyxisHeaders
 from ..gpu_stack.parts.part_plan import GpuSoftware, software_of
-from ..health import node_health_part
+from ..health import health_control_part, node_health_part
 from ..hosts import node_os_part
 from ..parts.decision import Decision
 from ..rdma import rdma_part
@@ -117,6 +117,7 @@ _DECISIONS: dict[str, Callable[[HostRequest], Decision | None]] = {
     "dcgm": _dcgm,
     "container_runtime": _container_runtime,
     "slurm": _slurm,
+    "health_control": lambda request: health_control_part.decide(request.cluster, request.host),
     "node_health": lambda request: node_health_part.decide(request.cluster, request.host, request.choices),
     "node_os": lambda request: node_os_part.decide(request.cluster, request.host, request.choices),
     "opensm": lambda request: managers.decide(request.cluster, request.host, request.choices, request.reported),

@@ -35,6 +35,8 @@ TAGS = {
     "opensm": "interconnect",
     **_GPU,
     "slurm": "scheduler",
+    "node_health": "health",
+    "health_control": "health",
 }
 """Role -> tag of everything that the playbooks do with it."""
 OTHER_TAGS = (

@@ -33,6 +33,7 @@ ROLES = (
     "slurm",
     "opensm",
     "node_health",
+    "health_control",
 )
 
 _GPU = ("gpu_software",)
@@ -47,6 +48,7 @@ RUNS_ON: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("gpu_driver", "cuda", "dcgm", "container_runtime"), _GPU),
     "opensm": ("subnet_managers",),
     "node_health": ("compute_nodes",),
+    "health_control": ("slurm_controllers",),
     "slurm": (
         "slurm_controllers",
         "slurm_database",

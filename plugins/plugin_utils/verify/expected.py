@@ -25,7 +25,19 @@ from .host_variables import RoleVariables
 Deployments = Iterable[tuple[str, Mapping[str, Any]]]
 """Role and arguments of each of its tasks with bedplate.cluster.deploy."""
 
-ROLES = ("node_os", "node_tuning", "rdma", "gpu_driver", "cuda", "dcgm", "container_runtime", "slurm", "opensm")
+ROLES = (
+    "node_os",
+    "node_tuning",
+    "rdma",
+    "gpu_driver",
+    "cuda",
+    "dcgm",
+    "container_runtime",
+    "slurm",
+    "opensm",
+    "node_health",
+    "health_control",
+)
 BEFORE_REBOOT = "gpu_driver_before_reboot"
 """Compared on request alone: the driver before a reboot."""
 TAGS = {
@@ -35,6 +47,7 @@ TAGS = {
     "tuning": ("node_tuning",),
     "rdma": ("rdma",),
     "gpu": ("gpu_driver", "cuda", "dcgm", "container_runtime"),
+    "health": ("node_health", "health_control"),
 }
 """Tag of a play of site.yml -> roles that verify compares with it alone."""
 
@@ -153,4 +166,6 @@ _PARTS: dict[str, Callable[[ExpectedHost, Expected], None]] = {
     "dcgm": _decided("dcgm"),
     "container_runtime": _decided("container_runtime"),
     "slurm": _slurm,
+    "node_health": _decided("node_health"),
+    "health_control": _decided("health_control"),
 }

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Decide the settings of the health controller: the values of roles/health_control/parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
+
+from ..cluster import Cluster, Health, Node
+from ..cluster.nvlink_domains import split
+from ..parts.decision import Decision
+from ..slurm import render
+
+_PART = "health_control"
+_TICK = 20  # seconds
+# Seconds after which an agent that reports nothing counts as dead.
+_DEAD = 900
+
+
+def decide(cluster: Cluster, host: str) -> Decision | None:
+    """Return the decision for a host; None for a host that is not a controller."""
+    if host not in cluster.services.controllers:
+        return None
+    if cluster.health is None:
+        return Decision({f"{_PART}_absent": {}})
+    monitoring = cluster.monitoring
+    exporter = [{"listen": f":{monitoring.slurm_port}"}] if monitoring and monitoring.slurm_exporter else []
+    values = {"settings": settings(cluster, cluster.health), "exporter": exporter}
+    until = cluster.health.dry_run_until
+    expected = {"dry_run_until": until.isoformat() if until else None, "tick": _TICK}
+    return Decision({_PART: values}, {_PART: expected})
+
+
+def settings(cluster: Cluster, health: Health) -> dict[str, Any]:
+    """Return /etc/bedplate/health-control.json, as module_utils/health/control reads it."""
+    caps, until = health.drain, health.dry_run_until
+    state = render.desired_state(cluster)["state_save_location"]
+    return {
+        "tick": _TICK,
+        "dry_run_until": until.isoformat() if until else None,
+        "resume": health.resume,
+        "agent_dead_after": _DEAD,
+        "caps": {
+            "cluster": caps.cluster,
+            "nodes": caps.nodes,
+            "partition": caps.partition,
+            "rack": caps.rack,
+            "nvlink_domain": caps.nvlink_domain,
+            "keep": caps.keep,
+            "drains": caps.drains,
+            "seconds": caps.seconds,
+        },
+        "nodes": {
+            "racks": _grouped((node.rack.name, node.name) for node in cluster.nodes),
+            "profiles": _grouped((node.profile.name, node.name) for node in cluster.nodes),
+            "leaves": _grouped((node.rack.leaf, node.name) for node in cluster.nodes if node.profile.nics),
+            "nvlink_domains": _grouped(_domains(cluster)),
+            "partitions": {part.name: fold(part.nodes) for part in cluster.partitions.values() if part.nodes},
+        },
+        "state": f"{state}/bedplate-health",
+        "textfile": f"{cluster.monitoring.textfile}/bedplate_health_control.prom" if cluster.monitoring else "",
+    }
+
+
+def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return group -> its nodes as a hostlist."""
+    found: dict[str, list[str]] = {}
+    for group, node in pairs:
+        found.setdefault(group, []).append(node)
+    return {group: fold(nodes) for group, nodes in found.items()}
+
+
+def _domains(cluster: Cluster) -> Iterable[tuple[str, str]]:
+    """Yield the NVLink domains of several nodes, numbered, and their nodes."""
+    domains: list[tuple[str, tuple[Node, ...]]] = [
+        (f"{name}-{number}", members)
+        for (name, size), nodes in cluster.nodes_by_domain.items()
+        for number, members in enumerate(split(nodes, size), 1)
+    ]
+    return ((name, node.name) for name, members in domains for node in members if len(members) > 1)
