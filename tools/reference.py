@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -195,6 +196,41 @@ def plugins_page() -> str:
     return "".join(lines)
 
 
+def health_page() -> str:
+    """Return the page of the checks of a node's health, from the tables of module_utils/health/judge."""
+    folder = ROOT / "plugins/module_utils/health/judge"
+    table = json.loads((folder / "thresholds.json").read_text(encoding="utf-8"))
+    lines = [
+        "# Checks of a node's health\n\n",
+        NOTE.format("the tables in plugins/module_utils/health/judge"),
+        "\nNo limit was checked on hardware. `verified`: the source in the table has the number.\n\n## Readings\n\n",
+        f"{cell(table['about'])}\n\n",
+        "| check | what | warn | critical | class | clears by | verified |\n| --- | --- | --- | --- | --- | --- | --- |\n",
+    ]
+    for name, row in table["rows"].items():
+        limits = [row.get(key) for key in ("warn", "critical")]
+        texts = ["" if one is None else f"{one} {row.get('unit', '')}".strip() for one in limits]
+        classes = [
+            row.get(f"class_{key}") for key, one in zip(("warn", "critical"), limits, strict=True) if one is not None
+        ]
+        words = [f"`{name}`", row["about"], *texts, ", ".join(filter(None, classes)), row.get("clears_by", "time")]
+        lines.append(f"| {' | '.join(map(cell, words))} | {'yes' if row['verified'] else 'no'} |\n")
+    for title, file in (("Xid", "xid.json"), ("SXid", "sxid.json")):
+        rows = json.loads((folder / file).read_text(encoding="utf-8"))["rows"]
+        lines.append(
+            f"\n## {title}\n\n| code | name | class | what to do | verified |\n| --- | --- | --- | --- | --- |\n"
+        )
+        for row in rows:
+            words = [
+                row["code"],
+                row.get("name", ""),
+                row.get("class") or row.get("severity", ""),
+                row.get("action", ""),
+            ]
+            lines.append(f"| {' | '.join(map(cell, words))} | {'yes' if row['verified'] else 'no'} |\n")
+    return "".join(lines)
+
+
 def wrapped(items: list[str], width: int = 100) -> str:
     """Return items with commas in lines of at most this width; an item is never broken.
 
@@ -235,6 +271,7 @@ def readme(role: Path) -> str:
 def pages() -> dict[Path, str]:
     """Return all generated pages."""
     made = {"roles": roles_page, "files": files_page, "playbooks": playbooks_page, "plugins": plugins_page}
+    made["health"] = health_page
     return {FOLDER / f"{name}.md": page() for name, page in made.items()} | {
         role / "README.md": readme(role) for role in roles()
     }
