@@ -199,36 +199,37 @@ def plugins_page() -> str:
 def health_page() -> str:
     """Return the page of the checks of a node's health, from the tables of module_utils/health/judge."""
     folder = ROOT / "plugins/module_utils/health/judge"
-    table = json.loads((folder / "thresholds.json").read_text(encoding="utf-8"))
     lines = [
         "# Checks of a node's health\n\n",
         NOTE.format("the tables in plugins/module_utils/health/judge"),
         "\nNo limit was checked on hardware. `verified`: the source in the table has the number.\n\n## Readings\n\n",
-        f"{cell(table['about'])}\n\n",
-        "| check | what | warn | critical | class | clears by | verified |\n| --- | --- | --- | --- | --- | --- | --- |\n",
+        "`equals`: another value is bad; `at_least`: less is bad; all others: the limit and more. Samples: so many in a row.\n\n",
+        "| check | what | kind | warn | critical | samples | class | clears by | verified |\n",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
     ]
-    for name, row in table["rows"].items():
-        limits = [row.get(key) for key in ("warn", "critical")]
-        texts = ["" if one is None else f"{one} {row.get('unit', '')}".strip() for one in limits]
-        classes = [
-            row.get(f"class_{key}") for key, one in zip(("warn", "critical"), limits, strict=True) if one is not None
+    for name, row in json.loads((folder / "thresholds.json").read_text(encoding="utf-8"))["rows"].items():
+        stated = {key: row[key] for key in ("warn", "critical") if row.get(key) is not None}
+        texts = [
+            f"{stated.get(key, '')} {row.get('unit', '')}".strip() if key in stated else ""
+            for key in ("warn", "critical")
         ]
-        words = [f"`{name}`", row["about"], *texts, ", ".join(filter(None, classes)), row.get("clears_by", "time")]
-        lines.append(f"| {' | '.join(map(cell, words))} | {'yes' if row['verified'] else 'no'} |\n")
+        classes = ", ".join(filter(None, (row.get(f"class_{key}") for key in stated)))
+        samples, clears = row.get("debounce", 1), row.get("clears_by", "time")
+        words = [f"`{name}`", row["about"], row["kind"], *texts, samples, classes, clears]
+        lines.append(f"| {' | '.join(map(cell, words))} | {_yes(row['verified'])} |\n")
     for title, file in (("Xid", "xid.json"), ("SXid", "sxid.json")):
-        rows = json.loads((folder / file).read_text(encoding="utf-8"))["rows"]
         lines.append(
             f"\n## {title}\n\n| code | name | class | what to do | verified |\n| --- | --- | --- | --- | --- |\n"
         )
-        for row in rows:
-            words = [
-                row["code"],
-                row.get("name", ""),
-                row.get("class") or row.get("severity", ""),
-                row.get("action", ""),
-            ]
-            lines.append(f"| {' | '.join(map(cell, words))} | {'yes' if row['verified'] else 'no'} |\n")
+        for row in json.loads((folder / file).read_text(encoding="utf-8"))["rows"]:
+            classes = row["class"] if "class" in row else f"fatal: {row['fatal']}, else {row['nonfatal']}"
+            words = [row["code"], row["name"], classes, row.get("action") or row["fatal_action"]]
+            lines.append(f"| {' | '.join(map(cell, words))} | {_yes(row['verified'])} |\n")
     return "".join(lines)
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
 
 
 def wrapped(items: list[str], width: int = 100) -> str:
