@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ...common.files import atomic_write
 from ..judge.node_facts import KernelEvent
@@ -59,15 +60,23 @@ def load(path: Path, boot: str) -> LogState:
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return LogState(boot)
+    except (OSError, ValueError, RecursionError):
+        return LogState(boot, lost=True)
+    return from_data(data, boot)
+
+
+def from_data(data: Any, boot: str) -> LogState:
+    """Return the state for a boot from plain data; its `lost` is true if the data is malformed or of another version."""
+    try:
         if data["version"] != VERSION or not isinstance(data["boot"], str):
             return LogState(boot, lost=True)
         events = tuple(from_json(row) for row in data["events"])
         state = LogState(data["boot"], int(data["sequence"]), float(data["boot_time"]), events)
         if state.sequence < NEVER:
             return LogState(boot, lost=True)
-    except FileNotFoundError:
-        return LogState(boot)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return LogState(boot, lost=True)
     return (
         state
@@ -76,16 +85,20 @@ def load(path: Path, boot: str) -> LogState:
     )
 
 
-def save(path: Path, state: LogState) -> None:
-    """Save a state in one step. OSError, such as a full disk: the old file is as it was."""
-    data = {
+def to_data(state: LogState) -> dict[str, Any]:
+    """Return a state as plain data for a JSON file."""
+    return {
         "version": VERSION,
         "boot": state.boot,
         "sequence": state.sequence,
         "boot_time": state.boot_time,
         "events": [to_json(event) for event in state.events],
     }
-    atomic_write(path, json.dumps(data, separators=(",", ":")) + "\n", mode=0o600)
+
+
+def save(path: Path, state: LogState) -> None:
+    """Save a state in one step. OSError, such as a full disk: the old file is as it was."""
+    atomic_write(path, json.dumps(to_data(state), separators=(",", ":")) + "\n", mode=0o600)
 
 
 class KernelLog:
