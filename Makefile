@@ -12,7 +12,7 @@ export MOLECULE_GLOB := molecule/*/molecule.yml
 
 # Ansible's loader compiles the collection in each process; what tests start keeps the compiled code. Not for benchmarks, nor for sanity.
 TESTS := lint-ansible unit simulation playbook-tests test-core-min test-core-max molecule guest test-full $(addprefix full-,slurm slurm-refused \
-  slurm-packages roles nodes guest gpu daytwo daytwo2 driver update)
+  slurm-packages roles nodes guest gpu daytwo daytwo2 driver health update)
 $(TESTS): export PYTHONPATH := $(CURDIR)/tests/kit/compiled
 # Without it each of the processes compiles the tests again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -169,6 +169,11 @@ full-driver: venv  ## Debian's real driver, compiled by the real DKMS on both of
 .PHONY: full-fabric
 full-fabric: venv tools  ## make nightly, and its row in docs/testing.md
 	$(BIN)/python -m tools.full_results fabric -- make --no-print-directory nightly
+
+.PHONY: full-health
+full-health: venv tools  ## Health of nodes: 400,000 fuzzed lines and readings, the limiter on 100 slurmd, real agents and Prometheus
+	$(BIN)/python -m tools.full_results health -- env BEDPLATE_FULL=health bash -c \
+	  'pytest -n 2 --dist worksteal -m full_health tests/unit/health && $(BIN)/python -m lab molecule -v health'
 
 .PHONY: full-update
 full-update: venv  ## A cluster of the release before, updated to this one under running jobs
