@@ -50,6 +50,9 @@ def slurm_options(cluster: Cluster, slurm_extra: Sequence[str] = (), topology_co
         implied["AccountingStorageHost"] = cluster.machine(cluster.services.database[0]).address
     if cluster.has_slurmdbd and cluster.slurm.accounts:
         implied["AccountingStorageEnforce"] = "associations,limits,qos,safe"
+    if cluster.health:
+        # Its program restarts a dead agent. CYCLE spreads the nodes over the interval.
+        implied |= {"HealthCheckInterval": 300, "HealthCheckNodeState": "ANY,CYCLE"}
     implied |= cluster_topology.options(cluster, topology_conf)
     options = merge({**implied, **_defaults(cluster)}, merge(cluster.slurm.options, scripts.options(cluster)))
     key = next((name for name in options if name.lower() == "grestypes"), "GresTypes")
