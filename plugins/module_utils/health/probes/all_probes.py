@@ -28,8 +28,9 @@ from .nvml_library import LIBRARY
 from .probe_child import Ended, ProbeChildren
 
 PROGRAM = "ansible_collections.bedplate.cluster.plugins.module_utils.health.probes.run_probe"
-DRIVER_HANG, PROBE_HANG = "driver-hang", "probe-hang"
-"""Quantities that count the deadlines that a kind missed in a row; 0 after an answer. The driver's kinds report the first."""
+NVML, DRIVER = "nvml", "driver"
+DRIVER_HANG = "driver-hang"
+"""Deadlines that NVML missed in a row. Its source is procfs where the driver's own files do not answer, or /proc shows state D."""
 MOUNT, FOREIGN, ADVICE = "mount:", "foreign:", "advice:"
 _LIMIT = 5.0  # seconds that run_probes waits beyond all deadlines
 
@@ -78,7 +79,6 @@ class Probe:
     quantities: tuple[str, ...] = ()
     source: str = "sysfs"
     more_sources: tuple[str, ...] = ()
-    hang: str = PROBE_HANG
 
 
 def probes(settings: ProbeSettings, path: str, owner: int = 0) -> tuple[list[Probe], list[Reading]]:
@@ -86,14 +86,19 @@ def probes(settings: ProbeSettings, path: str, owner: int = 0) -> tuple[list[Pro
 
     def child(kind: str, seconds: float, quantities: tuple[str, ...], source: str, **more: Any) -> Probe:
         return Probe(
-            kind, (sys.executable, "-m", PROGRAM, kind, path), seconds, quantities=quantities, source=source, **more
+            kind,
+            (sys.executable, "-S", "-m", PROGRAM, kind, path),
+            seconds,
+            quantities=quantities,
+            source=source,
+            **more,
         )
 
     found: list[Probe] = []
     if settings.has_gpus:
         found += [
-            child("nvml", 30, nvml.QUANTITIES, nvml.SOURCE, more_sources=(smi.SOURCE,), hang=DRIVER_HANG),
-            child("driver", 10, driver_probe.QUANTITIES, driver_probe.SOURCE, hang=DRIVER_HANG),
+            child(NVML, 30, nvml.QUANTITIES, nvml.SOURCE, more_sources=(smi.SOURCE,)),
+            child(DRIVER, 10, driver_probe.QUANTITIES, driver_probe.SOURCE),
             child("pci", 15, pci_probe.QUANTITIES, pci_probe.SOURCE),
         ]
     if settings.has_rails:
@@ -115,39 +120,42 @@ def probes(settings: ProbeSettings, path: str, owner: int = 0) -> tuple[list[Pro
     return found, refused
 
 
-def readings_of(probe: Probe, ended: Ended, missed: int, root: Root) -> list[Reading]:
-    """Return the readings of a probe that ended or missed its deadline; `missed`: deadlines in a row. Raises no exception."""
+def readings_of(probe: Probe, ended: Ended, children: ProbeChildren, root: Root) -> list[Reading]:
+    """Return the readings of a probe that ended or missed its deadline. Raises no exception."""
+    missed = children.missed.get(probe.kind, 0)
     if probe.kind.startswith(MOUNT):
         mount = probe.kind[len(MOUNT) :]
-        late = ended.code is None
-        return (
-            mount_probe.hung(mount, probe.seconds, missed)
-            if late
-            else mount_probe.answered(root, mount, ended.code, ended.output)
-        )
+        if ended.code is None:
+            return mount_probe.hung(mount, probe.seconds, missed)
+        return mount_probe.answered(root, mount, ended.code, ended.output)
     if probe.kind.startswith(FOREIGN):
-        readings = foreign_checks.parse(probe.source, ended.code, ended.output, ended.problem)
-    else:
-        sources = (probe.source, *probe.more_sources)
-        readings = reading_lines.parse(ended.output, probe.quantities, sources, probe.source)
-        if ended.code not in (0, None):
-            why = f"{probe.kind} ended with {ended.code}: {ended.problem}"
-            readings.append(reading_lines.unread(reading_lines.OUTPUT, "", probe.source, why))
-    return [*readings, _hang(probe, missed)]
+        return foreign_checks.parse(probe.source, ended.code, ended.output, ended.problem)
+    why = f"{probe.kind} ended with {ended.code}: {ended.problem}"
+    if ended.code is None:
+        why = f"{probe.kind} did not answer within {probe.seconds:g} s, {missed} times in a row"
+    sources = (probe.source, *probe.more_sources)
+    readings = reading_lines.parse(ended.output, probe.quantities, sources, probe.source, reading_lines.one_line(why))
+    if ended.code not in (0, None):
+        readings.append(reading_lines.unread(reading_lines.OUTPUT, "", probe.source, why))
+    return [*readings, *_hang(probe, children)]
 
 
-def readings_without(probe: Probe, missed: int) -> list[Reading]:
+def readings_without(probe: Probe, children: ProbeChildren) -> list[Reading]:
     """Return the readings of a kind that was not started, because its last child does not end."""
-    why = "the last probe of this kind still hangs"
+    missed = children.missed.get(probe.kind, 0)
     if probe.kind.startswith(MOUNT):
         return mount_probe.hung(probe.kind[len(MOUNT) :], probe.seconds, missed)
+    why = f"the last probe of {probe.kind} does not end; {missed} deadlines were missed in a row"
     names = probe.quantities or (f"{foreign_checks.PREFIX}{probe.source}",)
-    return [*(reading_lines.unread(name, "", probe.source, why) for name in names), _hang(probe, missed)]
+    return [*(reading_lines.unread(name, "", probe.source, why) for name in names), *_hang(probe, children)]
 
 
-def _hang(probe: Probe, missed: int) -> Reading:
-    device = "" if probe.hang == DRIVER_HANG else probe.kind
-    return Reading(probe.hang, device, missed, probe.source)
+def _hang(probe: Probe, children: ProbeChildren) -> list[Reading]:
+    """Return how often the driver did not answer. A child of NVML in state D is a second source, reported with the driver."""
+    missed = children.missed.get(probe.kind, 0)
+    if probe.kind == DRIVER:
+        missed = max(missed, children.missed.get(NVML, 0) if children.is_unkillable(NVML) else 0)
+    return [Reading(DRIVER_HANG, "", missed, probe.source)] if probe.kind in (NVML, DRIVER) else []
 
 
 def begin(children: ProbeChildren, due: Iterable[Probe], root: Root) -> list[Reading]:
@@ -158,7 +166,7 @@ def begin(children: ProbeChildren, due: Iterable[Probe], root: Root) -> list[Rea
         if mount and mount_probe.is_mounted(root, mount) is False:
             readings += mount_probe.absent(mount)
         elif probe.kind not in children.running and not children.start(probe.kind, probe.argv, probe.seconds):
-            readings += readings_without(probe, children.missed.get(probe.kind, 0))
+            readings += readings_without(probe, children)
     return readings
 
 
@@ -169,7 +177,7 @@ def collect(children: ProbeChildren, known: Sequence[Probe], root: Root) -> list
         reading
         for ended in children.poll()
         if ended.kind in by_kind
-        for reading in readings_of(by_kind[ended.kind], ended, children.missed.get(ended.kind, 0), root)
+        for reading in readings_of(by_kind[ended.kind], ended, children, root)
     ]
 
 

@@ -45,15 +45,16 @@ def process_state(pid: int, proc: Path = PROC) -> ProcessState | None:
         return None
 
 
-def group_is_gone(pid: int) -> bool:
-    """Return whether no process of a process group is left."""
+def group_is_gone(pid: int, proc: Path = PROC) -> bool:
+    """Return whether a process group has no process, apart from ended processes that process 1 did not collect yet."""
     try:
         os.killpg(pid, 0)
     except ProcessLookupError:
         return True
     except PermissionError:
-        return False
-    return False
+        pass
+    states = (process_state(int(one.name), proc) for one in proc.glob("[0-9]*"))
+    return not any(one is not None and one.group == pid and one.state not in _ENDED for one in states)
 
 
 def save(path: Path, children: Iterable[Leftover]) -> None:
@@ -110,6 +111,14 @@ def find_leftovers(records: Path, cgroup: Path | None, proc: Path = PROC, own: i
             del hanging[pid]
         hanging.pop(one.pid, None)
     return [*found, *(Leftover(pid, state.started, UNKNOWN) for pid, state in hanging.items())]
+
+
+def is_hanging(one: Leftover, cgroup: Path | None, proc: Path = PROC) -> bool:
+    """Return whether a child is in state D, or a process of its group in this cgroup is."""
+    state = process_state(one.pid, proc)
+    if state is not None and state.state == "D" and state.started == one.started:
+        return True
+    return any(other.group == one.pid for other in _hanging(cgroup, proc, os.getpid()).values())
 
 
 def _hanging(cgroup: Path | None, proc: Path, own: int) -> dict[int, ProcessState]:

@@ -12,7 +12,8 @@ from .reading_lines import NOT_SUPPORTED, unread
 
 SOURCE = "mount"
 QUANTITIES = ("mount-present", "mount-hung", "mount-read-only", "mount-free")
-_TABLE = "proc/self/mountinfo"
+# The agent's unit sees all filesystems as read-only, so the table of process 1 is the better one.
+_TABLE, _OWN_TABLE = "proc/1/mountinfo", "proc/self/mountinfo"
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 _ANSWER = re.compile(r"([0-9]{1,19}) ([0-9]{1,19})\s*\Z")
 
@@ -24,11 +25,17 @@ def stat_command(mount: str) -> list[str]:
 
 def is_mounted(root: Root, mount: str) -> bool | None:
     """Return whether a filesystem or an automounter is mounted here; None if the table of mounts cannot be read."""
+    table, _columns = _mounts(root)
+    return any(True for _one in _entries(table, mount, ())) if table else None
+
+
+def _mounts(root: Root) -> tuple[list[str], tuple[int, ...]]:
+    """Return the table of mounts, and where `ro` counts in it: 0, options of the mount, and 1, options of the filesystem."""
     table = root.lines(_TABLE)
-    return any(one for one in _entries(table, mount)) if table else None
+    return (table, (0, 1)) if table else (root.lines(_OWN_TABLE), (1,))
 
 
-def _entries(table: Sequence[str], mount: str) -> Iterator[tuple[str, frozenset[str]]]:
+def _entries(table: Sequence[str], mount: str, columns: tuple[int, ...]) -> Iterator[tuple[str, frozenset[str]]]:
     """Yield type and options of all mounts at a path; the last covers the others."""
     for line in table:
         head, dash, tail = line.partition(" - ")
@@ -36,7 +43,8 @@ def _entries(table: Sequence[str], mount: str) -> Iterator[tuple[str, frozenset[
         if not dash or len(fields) < 6 or len(rest) < 3:
             continue
         if _ESCAPE.sub(lambda match: chr(int(match[1], 8)), fields[4]) == (mount.rstrip("/") or "/"):
-            yield rest[0], frozenset(fields[5].split(",")) | frozenset(rest[2].split(","))
+            options = (fields[5].split(","), rest[2].split(","))
+            yield rest[0], frozenset(one for column in columns for one in options[column])
 
 
 def absent(mount: str) -> list[Reading]:
@@ -56,7 +64,8 @@ def hung(mount: str, seconds: float, missed: int) -> list[Reading]:
 
 def answered(root: Root, mount: str, code: int | None, output: bytes) -> list[Reading]:
     """Return the readings of a mount whose stat ended: present, read-only, and free space in percent."""
-    entries = list(_entries(root.lines(_TABLE), mount))
+    table, columns = _mounts(root)
+    entries = list(_entries(table, mount, columns))
     if not entries:
         return absent(mount)
     if entries[-1][0] == "autofs":

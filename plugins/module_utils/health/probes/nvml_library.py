@@ -115,6 +115,7 @@ class _FieldUnion(ctypes.Union):
     )
 
 
+# In the order of nvmlValueType_t. The first is a fraction, and no field that is read here has it.
 _TYPES = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 
 
@@ -162,15 +163,15 @@ class NvmlLibrary:
             raise NvmlError(function, code)
 
 
-def field(library: Library, handle: Any, number: int) -> int | float:
-    """Return one field value of a GPU. NvmlError as in `call`."""
+def field(library: Library, handle: Any, number: int) -> int:
+    """Return one whole field value of a GPU. NvmlError as in `call`, or for a value of another type."""
     values = (FieldValue * 1)()
     values[0].fieldId = number
     library.call("nvmlDeviceGetFieldValues", handle, ctypes.c_int(1), values)
     found = values[0]
     if found.nvmlReturn != SUCCESS:
         raise NvmlError(f"field {number}", found.nvmlReturn)
-    if not 0 <= found.valueType < len(_TYPES):
+    if not 0 < found.valueType < len(_TYPES):
         raise NvmlError(f"field {number} of type {found.valueType}", UNKNOWN)
-    value: int | float = getattr(found.value, _TYPES[found.valueType])
+    value: int = getattr(found.value, _TYPES[found.valueType])
     return value

@@ -97,7 +97,7 @@ def _histogram(library: Library, handle: Any) -> tuple[Answer, ...]:
 def _links(library: Library, handle: Any) -> range:
     """Return the numbers of the GPU's NVLinks. NvmlError: no links, or their number is not known."""
     try:
-        count = int(field(library, handle, _LINK_COUNT))
+        count = field(library, handle, _LINK_COUNT)
     except NvmlError as error:
         if not error.is_unsupported:
             raise
@@ -207,8 +207,8 @@ def throttle_values(reasons: int) -> tuple[Answer, ...]:
 
 def _action(library: Library, handle: Any) -> tuple[Answer, ...]:
     number = field(library, handle, _RECOVERY_ACTION)
-    known = isinstance(number, int) and 0 <= number < len(ACTIONS)
-    return (ACTIONS[int(number)] if known else Problem(f"recovery action {number} is not documented"),)
+    known = 0 <= number < len(ACTIONS)
+    return (ACTIONS[number] if known else Problem(f"recovery action {number} is not documented"),)
 
 
 def _persistence(library: Library, handle: Any) -> tuple[Answer, ...]:

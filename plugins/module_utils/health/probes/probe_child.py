@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from .leftovers import PROC, UNKNOWN, Leftover, find_leftovers, group_is_gone, process_state, save
+from .leftovers import PROC, UNKNOWN, Leftover, find_leftovers, group_is_gone, is_hanging, process_state, save
 
 RECORDS = "children.json"
 GRACE = 0.5
@@ -67,9 +67,13 @@ class ProbeChildren:
         clock: Callable[[], float] = time.monotonic,
         kill: Callable[[int], None] = kill_group,
         proc: Path = PROC,
+        cgroup: Path | None = None,
     ) -> None:
-        """Use a folder for output and records. `kill` and `proc` are replaced in tests: an unkillable child needs a frozen kernel."""
-        self.folder, self.clock, self.kill, self.proc = folder, clock, kill, proc
+        """Use a folder for output and records, and this process's cgroup to find hanging children.
+
+        `kill` and `proc` are replaced in tests: an unkillable child needs a frozen kernel.
+        """
+        self.folder, self.clock, self.kill, self.proc, self.cgroup = folder, clock, kill, proc, cgroup
         self.leftovers: dict[str, Leftover] = {}
         self.missed: dict[str, int] = {}
         self._running: dict[str, _Child] = {}
@@ -77,14 +81,14 @@ class ProbeChildren:
         self._failed: list[Ended] = []
         self._number = 0
 
-    def adopt(self, cgroup: Path | None) -> list[Leftover]:
+    def adopt(self) -> list[Leftover]:
         """Find and kill the children of an earlier process of the agent. Return the children that stay; their kinds are not started again.
 
         A child of an earlier process counts as one missed deadline. This takes at most GRACE seconds.
         """
         end = self.clock() + GRACE
         while True:
-            found = find_leftovers(self.folder / RECORDS, cgroup, self.proc)
+            found = find_leftovers(self.folder / RECORDS, self.cgroup, self.proc)
             for one in found:
                 if one.kind != UNKNOWN:
                     self.kill(one.pid)
@@ -125,6 +129,11 @@ class ProbeChildren:
         self._save()
         return True
 
+    def is_unkillable(self, kind: str) -> bool:
+        """Return whether /proc shows the leftover of a kind, or a process of its group in the same cgroup, in state D."""
+        left = self.leftovers.get(kind)
+        return left is not None and is_hanging(left, self.cgroup, self.proc)
+
     def poll(self) -> list[Ended]:
         """Return the probes that ended since the last call. Never blocks."""
         ended, self._failed = self._failed, []
@@ -162,7 +171,7 @@ class ProbeChildren:
         """Return the end of a child, None while it runs. At its deadline, its group is killed."""
         now, pid = self.clock(), child.process.pid
         code = child.process.poll()
-        if code is not None and child.killed is None and group_is_gone(pid):
+        if code is not None and child.killed is None and group_is_gone(pid, self.proc):
             self.missed[child.kind] = 0
             return self._ended(child, code)
         if child.killed is None:
@@ -171,7 +180,7 @@ class ProbeChildren:
                 self.kill(pid)
                 child.killed, child.is_late = now, code is None
             return None
-        if group_is_gone(pid) and code is not None:
+        if group_is_gone(pid, self.proc) and code is not None:
             self.missed[child.kind] = self.missed.get(child.kind, 0) + 1 if child.is_late else 0
             return self._ended(child, None if child.is_late else code)
         if now - child.killed < GRACE:
@@ -200,7 +209,7 @@ class ProbeChildren:
             return state is not None and state.state == "D" and state.started == one.started
         if state is not None and state.state not in ("Z", "X"):
             return state.started == one.started
-        return not group_is_gone(one.pid) and state is None
+        return not group_is_gone(one.pid, self.proc)
 
     def _save(self) -> None:
         records = (child.record for child in self._running.values())

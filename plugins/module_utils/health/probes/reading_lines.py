@@ -48,12 +48,19 @@ def end(count: int) -> str:
     return f'{{"end":{count}}}\n'
 
 
-def parse(data: bytes, quantities: Iterable[str], sources: Iterable[str], source: str) -> list[Reading]:
+def parse(
+    data: bytes,
+    quantities: Iterable[str],
+    sources: Iterable[str],
+    source: str,
+    why: str = "the probe's output ends early",
+) -> list[Reading]:
     """Return the readings of a probe's output. Raises no exception.
 
     `quantities` and `sources` are all that the probe may write. A line that is not one of its readings is an unread reading of
     `probe-output`. A quantity without a reading is unread, and all are where the last line is missing. Two values of one quantity of one
-    device contradict each other, so it is unread. `source` is the source of the unread readings.
+    device contradict each other, so it is unread. `source` and `why`: source of the unread readings, and their problem where the output
+    was cut.
     """
     allowed, writers = tuple(quantities), frozenset(sources)
     found: dict[tuple[str, str, str], Reading] = {}
@@ -77,8 +84,8 @@ def parse(data: bytes, quantities: Iterable[str], sources: Iterable[str], source
             found[key] = reading
     readings = list(found.values())
     if ended != len(readings) or bad:
-        why = "the probe's output ends early" if ended is None else "the probe's output is damaged"
-        readings += [unread(one, "", source, why) for one in allowed if (one, "", source) not in found]
+        problem = why if ended is None else "the probe's output is damaged"
+        readings += [unread(one, "", source, problem) for one in allowed if (one, "", source) not in found]
         readings += [unread(OUTPUT, "", source, bad[0])] if bad else []
     else:
         seen = {one.quantity for one in readings}

@@ -63,7 +63,9 @@ def _gpud(settings: ProbeSettings) -> bytes:
         raise ValueError(f"{settings.gpud}: not a URL of this machine")
     trust = ssl.create_default_context()
     trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
-    with urllib.request.urlopen(settings.gpud, timeout=30, context=trust) as answer:
+    # Without handlers for proxies: the request must not leave this machine.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trust))
+    with opener.open(settings.gpud, timeout=30) as answer:
         data: bytes = answer.read(_LONGEST)
     return data
 

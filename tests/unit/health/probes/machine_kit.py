@@ -75,7 +75,9 @@ class Machine:
 
     def probe(self, kind: str, **settings: object) -> Probe:
         """Return a probe of this machine, and write the settings that its child reads."""
-        given = {"has_gpus": True, "has_rails": True, "checks": "", "library": str(library(self.missing)), **settings}
+        given = {"has_gpus": True, "has_rails": True, "checks": "", **settings}
+        if kind == "nvml":
+            given = {"library": str(library(self.missing)), **given}
         all_settings = all_probes.settings_from({"sysroot": str(self.top), **given})
         self.settings.write_text(json.dumps(all_settings.data()))
         found, _refused = all_probes.probes(all_settings, str(self.settings))

@@ -17,6 +17,7 @@ from tests.kit.fake_nvml.build import OLD_535, library
 
 from .machine_kit import ADDRESSES, Machine, problems, values
 
+pytestmark = pytest.mark.tools("gcc")
 HEALTHY = {
     "persistence": 1, "recovery-action": "none", "ecc-mode": 1, "ecc-uncorrected-volatile": 0, "ecc-corrected": 0, "sram-threshold": 0,
     "remap-pending": 0, "remap-failure": 0, "remap-uncorrectable": 0, "remap-bank-none": 0, "nvlink-down": 0, "nvlink-crc": 0,
@@ -173,6 +174,7 @@ def test_nvml_that_does_not_start_leaves_the_gpus_to_nvidia_smi(machine: Machine
     assert {one.value for one in readings if one.quantity != "driver-match"} == {None}
 
 
+@pytest.mark.tools("strace")
 def test_without_a_driver_the_library_is_not_opened(machine: Machine, tmp_path: Path):
     (machine.top / "sys/module/nvidia/version").unlink()
     probe = machine.probe("nvml")

@@ -137,6 +137,7 @@ def test_a_line_that_is_not_a_row_makes_the_number_unknown():
     assert "Unable" in next(iter(problems(readings, "gpu-count-driver")))
 
 
+@pytest.mark.tools("gcc")
 def test_the_real_program_is_run_in_the_group_of_the_probe(machine: Machine):
     """A stand-in for nvidia-smi that prints its process group: one signal to the probe's group must end both."""
     program = machine.write(
