@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import Value
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes import all_probes, probe_child
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes.probe_child import ProbeChildren
+from tests.kit.fake_nvml.build import library
 
 from .machine_kit import Machine
 
@@ -43,7 +44,8 @@ def test_a_healthy_node_reports_no_missed_deadline(machine: Machine, tmp_path: P
         monkeypatch.setenv(name, value)
     kinds = ["nvml", "driver", "pci", "rdma"]
     machine.hca("mlx5_0")
-    readings = all_probes.run_probes(ProbeChildren(tmp_path), [machine.probe(kind) for kind in kinds], machine.root)
+    due = [machine.probe(kind, library=str(library())) for kind in kinds]
+    readings = all_probes.run_probes(ProbeChildren(tmp_path), due, machine.root)
     assert {(one.quantity, one.source): one.value for one in readings if one.quantity == all_probes.DRIVER_HANG} == {
         ("driver-hang", "nvml"): 0, ("driver-hang", "procfs"): 0,
     }  # fmt: skip

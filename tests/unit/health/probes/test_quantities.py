@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge import expectations, thresholds
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge import thresholds
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import NodeProfile
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes import (
     all_probes,
     mount_probe,
-    reading_lines,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes.all_probes import ProbeSettings
 
@@ -30,10 +29,6 @@ def judged() -> set[str]:
 def test_each_quantity_has_a_row():
     # Rows of advice and of foreign checks are for all names below them.
     assert {one for one in written() if one.partition("/")[0] not in judged()} == set()
-
-
-def test_the_word_for_not_supported_is_one():
-    assert reading_lines.NOT_SUPPORTED == expectations.NOT_SUPPORTED
 
 
 def test_kinds_are_distinct():
