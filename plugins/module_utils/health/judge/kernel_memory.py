@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from .health_finding import NOTE
 from .node_facts import KernelEvent, NodeFacts
-from .rules_kernel import DRIVER, GAP, NOTE_SECONDS, RESET, age
+from .rules_kernel import GAP, NOTE_SECONDS, RESET, age
 from .rules_xid import SXID, XID
 from .xid_rows import TABLE, UNCOUNTED
 from .xid_tables import line_rows, xids
@@ -42,7 +42,7 @@ def _is_note(event: KernelEvent) -> bool:
     if event.kind == XID and event.code is not None:
         row = xids().row(event.code)
         return row.health_class == NOTE and row.rule in (TABLE, UNCOUNTED)
-    if event.kind in (XID, SXID, RESET, DRIVER):
+    if event.kind in (XID, SXID, RESET):
         return False
     return event.kind == GAP or all(
         row.health_class == NOTE for row in line_rows() if row.check == event.details.get("line")

@@ -19,16 +19,15 @@ from .node_facts import KernelEvent, NodeFacts, NodeProfile
 from .rules_repeats import repeated
 from .rules_xid import SXID, XID, Decision, decide_sxid, decide_xid
 from .xid_rows import LineRow
-from .xid_tables import known_drivers, line_rows, sxid_row, xids
+from .xid_tables import line_rows, sxid_row, xids
 
 SOURCES = ("kernel-log",)
-GAP, RESET, DRIVER = "gap", "reset", "driver"
+GAP, RESET = "gap", "reset"
 START = "start"
 """Reason of a gap before the first record that an agent read: older records were overwritten."""
 NOTE_SECONDS = 86400
 GAP_SECONDS = 3600
 """Seconds in which a gap leaves the state of a node unknown. After that, probes have read the lasting state of its devices many times."""
-_DAY = 86400
 _UNREAD = "Read the line in the kernel's log and the state of the device."
 
 
@@ -52,7 +51,6 @@ def judge_events(events: Sequence[KernelEvent], now: NodeFacts, profile: NodePro
     live = [event for event in distinct if _is_live(event, now)]
     resets = {event.device: event.sequence for event in live if event.kind == RESET}
     judged = [one for event in live for one in _judged(event, live, now, profile) if _counts(one, event, resets, now)]
-    judged += _driver(live, now, profile)
     uncleared = [event for event in distinct if not _is_cleared(event, resets, now)]
     found = [*_merged(judged), *repeated(uncleared, lambda event: age(event, now), SOURCES)]
     found = [_ignored(one) if one.kind in profile.ignore else one for one in found]
@@ -96,7 +94,7 @@ def _judged(event: KernelEvent, live: Sequence[KernelEvent], now: NodeFacts, pro
         yield _code(event, live, now, profile)
     elif event.kind == GAP:
         yield _gap(event, now)
-    elif event.kind not in (RESET, DRIVER):
+    elif event.kind != RESET:
         yield from (_line(event, row) for row in line_rows() if row.check == event.details.get("line"))
 
 
@@ -145,18 +143,6 @@ def _gap(event: KernelEvent, now: NodeFacts) -> _Judged:
 
 def _line(event: KernelEvent, row: LineRow) -> _Judged:
     return _Judged(row.check, event.device, row.health_class, event.text, row.action, job=event.details.get("job", ""))
-
-
-def _driver(live: Sequence[KernelEvent], now: NodeFacts, profile: NodeProfile) -> list[_Judged]:
-    """Return a note for a driver with a known defect: the loaded one, or the planned one if no line names it."""
-    loaded = [event.details.get("version", "") for event in live if event.kind == DRIVER]
-    version = loaded[-1] if loaded else profile.driver
-    found = []
-    for row in known_drivers():
-        if row.driver == version and now.uptime >= row.uptime_days * _DAY:
-            text = f"driver {version}, {now.uptime / _DAY:.0f} days after boot"
-            found.append(_Judged("driver-known-defect", "", row.health_class, text, row.action, warning=True))
-    return found
 
 
 def _merged(judged: Iterable[_Judged]) -> list[HealthFinding]:

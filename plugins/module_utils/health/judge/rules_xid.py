@@ -47,7 +47,7 @@ def decide_sxid(event: KernelEvent, row: SxidRow) -> Decision:
     severity = event.details.get("severity", "")
     if row.kind == "always" or severity == FATAL:
         return Decision(row.fatal_class, row.fatal_action)
-    return Decision(row.nonfatal_class, row.nonfatal_action, unread=not severity)
+    return Decision(row.nonfatal_class, row.nonfatal_action, unread=not severity and row.kind == "potential")
 
 
 def register_rows(event: KernelEvent) -> list[RegisterRow] | None:

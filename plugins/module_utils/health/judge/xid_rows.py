@@ -99,16 +99,6 @@ class LineRow:
 
 
 @dataclass(frozen=True)
-class DriverRow:
-    """Hold a version of NVIDIA's driver with a known defect, which begins at an uptime in days."""
-
-    driver: str
-    uptime_days: float
-    health_class: str
-    action: str
-
-
-@dataclass(frozen=True)
 class RecoveryAction:
     """Hold a recovery action of the driver, as Xid 154 and NVML number it."""
 

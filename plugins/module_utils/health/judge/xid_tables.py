@@ -20,7 +20,6 @@ from .xid_rows import (
     NOT_IN_TABLE,
     RULES,
     TABLE,
-    DriverRow,
     Example,
     JobsRule,
     LineRow,
@@ -74,13 +73,6 @@ def sxid_row(code: int) -> SxidRow:
 def line_rows() -> tuple[LineRow, ...]:
     """Return the rows of kernel_lines.json. TableError: a row that the reader does not understand."""
     return tuple(_line(row) for row in _document("kernel_lines.json")["rows"])
-
-
-@cache
-def known_drivers() -> tuple[DriverRow, ...]:
-    """Return the drivers of kernel_lines.json with a known defect."""
-    rows = _document("kernel_lines.json")["drivers"]
-    return tuple(DriverRow(row["driver"], float(row["uptime_days"]), _class(row), row["action"]) for row in rows)
 
 
 def _document(name: str) -> dict[str, Any]:

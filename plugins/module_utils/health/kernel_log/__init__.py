@@ -1,1 +1,1 @@
-"""Read the kernel's log from a cursor, and recognise what drivers write there."""
+"""Read the kernel's log from a cursor, and recognise errors of drivers."""

@@ -17,7 +17,7 @@ from ..judge.node_facts import KernelEvent
 from ..judge.xid_tables import line_rows
 from .kernel_records import KernelRecord
 
-XID, SXID, GAP, RESET, DRIVER = "xid", "sxid", "gap", "reset", "driver"
+XID, SXID, GAP, RESET = "xid", "sxid", "gap", "reset"
 FALLEN_OFF = 79
 LONGEST_TEXT = 512
 """Characters of an event's text."""
@@ -40,7 +40,9 @@ _ACTION = re.compile(
 )
 _CAUSE = re.compile(r" caused by previous Xid (\d{1,6})\s*\Z")
 _SXID_WORD = re.compile(r"(Fatal|Non-fatal), (?:Link (-?\d{1,3}) )?")
-_SXID_PART = re.compile(r"(Data|Severity)\b(?:.*Engine instance (\d{1,3}))?")
+_SXID_PART = re.compile(r"(Data|Severity)\b(?: (\d{1,3}) Engine instance (\d{1,3}))?")
+_SXID_SEVERITIES = {"0": "Non-fatal", "1": "Fatal"}
+"""NVSWITCH_ERROR_SEVERITY of open-gpu-kernel-modules 595.45.04."""
 _FALLEN_LINE = re.compile(r"NVRM: GPU (\S{1,24}): GPU has fallen off the bus")
 _FALLEN_RECORD = re.compile(
     r"NVRM: (?:The NVIDIA GPU (\S{1,24})\b.*)?fallen off the bus and is not responding to commands", re.DOTALL
@@ -168,7 +170,7 @@ def _sxid(record: KernelRecord) -> KernelEvent | None:
     if word:
         details.update(severity=word[1], link=_number(word[2]))
     elif part:
-        details.update(part=part[1].lower(), link=_number(part[2]))
+        details.update(part=part[1].lower(), severity=_SXID_SEVERITIES.get(part[2] or ""), link=_number(part[3]))
     return _event(record, SXID, code, device, details)
 
 

@@ -8,7 +8,7 @@ import os
 import stat
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 _RECORD = 65536
 """Bytes of a read; a record of Linux has less than 16 KiB with its properties."""
@@ -79,15 +79,20 @@ class KmsgFile:
                 if self.identity != (state.st_dev, state.st_ino) or state.st_size < self.offset:
                     self.identity, self.offset, self.rest = (state.st_dev, state.st_ino), 0, b""
                 stream.seek(self.offset)
-                block = stream.read(_BLOCK)
+                return self._lines(stream)
         except FileNotFoundError:
             return b""
-        self.offset += len(block)
-        whole, separator, self.rest = (self.rest + block).rpartition(b"\n")
-        if len(self.rest) > _LONGEST_LINE:
-            # A file without line breaks; its text is malformed, and memory stays bounded.
-            whole, separator, self.rest = self.rest, b"\n", b""
-        return whole + separator
+
+    def _lines(self, stream: BinaryIO) -> bytes:
+        while len(self.rest) <= _LONGEST_LINE:
+            block = stream.read(_BLOCK)
+            self.offset += len(block)
+            whole, separator, self.rest = (self.rest + block).rpartition(b"\n")
+            if separator or not block:
+                return whole + separator
+        # A file without line breaks: its text is malformed, and memory stays bounded.
+        whole, self.rest = self.rest, b""
+        return whole + b"\n"
 
     def close(self) -> None:
         """Keep no file open."""
