@@ -11,8 +11,8 @@ from typing import Any
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge import thresholds as table
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import NodeProfile
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.rules_kernel import named_checks
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.threshold_row import ThresholdError
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.xid_tables import line_rows
 
 from ..slurm.tables.conf_text import text_of
 from .model import DrainCaps, Health, IgnoredCheck, Monitoring, Profile, Slurm
@@ -136,7 +136,7 @@ def _check_constraints(given: Mapping[Any, Any], mistakes: Mistakes) -> None:
 
 
 def _check_ignored(rows: Iterable[Mapping[str, Any] | None], mistakes: Mistakes) -> None:
-    known = [*table.default().rows, *(row.check for row in line_rows())]
+    known = [*table.default().rows, *sorted(named_checks())]
     for number, row in enumerate(rows):
         check = (row and row["check"]) or ""
         if check and check not in known and not _NUMBERED.fullmatch(check):

@@ -25,6 +25,8 @@ SOURCES = ("kernel-log",)
 GAP, RESET = "gap", "reset"
 START = "start"
 """Reason of a gap before the first record that an agent read: older records were overwritten."""
+GAP_CHECK = "kernel-log-gap"
+UNREAD_CHECKS = {XID: "xid-unread", SXID: "sxid-unread"}
 NOTE_SECONDS = 86400
 GAP_SECONDS = 3600
 """Seconds in which a gap leaves the state of a node unknown. After that, probes have read the lasting state of its devices many times."""
@@ -43,6 +45,14 @@ class _Judged:
     unread: bool = False
     warning: bool = False
     job: str = ""
+
+
+def named_checks() -> frozenset[str]:
+    """Return the ids of the checks that have no number of a Xid or SXid: lines, repeats, gaps and lines that were not read."""
+    table = xids()
+    repeats = (*(row.repeat for row in table.rows.values()), *(row.repeat for row in table.registers))
+    checks = (*(one.check for one in repeats if one), table.jobs.check, *(row.check for row in line_rows()))
+    return frozenset((*checks, GAP_CHECK, *UNREAD_CHECKS.values()))
 
 
 def judge_events(events: Sequence[KernelEvent], now: NodeFacts, profile: NodeProfile) -> list[HealthFinding]:
@@ -101,7 +111,7 @@ def _judged(event: KernelEvent, live: Sequence[KernelEvent], now: NodeFacts, pro
 def _code(event: KernelEvent, live: Sequence[KernelEvent], now: NodeFacts, profile: NodeProfile) -> _Judged:
     job = event.details.get("job", "")
     if event.code is None:
-        return _Judged(f"{event.kind}-unread", event.device, NOTE, event.text, _UNREAD, unread=True, job=job)
+        return _Judged(UNREAD_CHECKS[event.kind], event.device, NOTE, event.text, _UNREAD, unread=True, job=job)
     if event.kind == XID:
         row = xids().row(event.code)
         decision, name, known, is_link = decide_xid(event, row, live, age(event, now)), row.name, row.known, row.is_link
@@ -138,7 +148,7 @@ def _gap(event: KernelEvent, now: NodeFacts) -> _Judged:
     action = (
         "Read the journal of the kernel for the time of the gap." if unread else "Errors before the gap may be missing."
     )
-    return _Judged("kernel-log-gap", "", NOTE, event.text, action, unread, warning=unread)
+    return _Judged(GAP_CHECK, "", NOTE, event.text, action, unread, warning=unread)
 
 
 def _line(event: KernelEvent, row: LineRow) -> _Judged:

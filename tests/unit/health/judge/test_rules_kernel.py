@@ -9,6 +9,7 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import NOTICE, WARNING
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import KernelEvent, NodeProfile
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.rules_kernel import named_checks
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.kernel_log.kernel_events import RESET_LINE, gap
 from tests.kit.kernel_log import BOOT, TIME, UPTIME, classes, event, findings
 
@@ -16,7 +17,9 @@ GPU, OTHER = "0000:3b:00", "0000:5e:00"
 HOUR = 3600
 
 
-def xid(code: int, text: str = "text", *, gpu: str = GPU, ago: float = HOUR, number: int = 1, **details: str) -> KernelEvent:
+def xid(
+    code: int, text: str = "text", *, gpu: str = GPU, ago: float = HOUR, number: int = 1, **details: str
+) -> KernelEvent:
     return event(f"NVRM: Xid (PCI:{gpu}): {code}, pid=7, name=python3, {text}", ago, number, **details)
 
 
@@ -30,13 +33,33 @@ def nvlink(registers: str, link: int = 14, *, ago: float = HOUR, number: int = 1
     return xid(74, text, ago=ago, number=number)
 
 
+def test_checks_without_a_number_are_named() -> None:
+    """`health.ignore` accepts these ids, and those with a number."""
+    named = named_checks()
+    assert {
+        "xid-13-same-tpc",
+        "xid-31-repeated",
+        "xid-74-parity-repeated",
+        "xid-jobs",
+        "kernel-log-gap",
+        "hca-health",
+    } <= named
+    assert {"xid-unread", "sxid-unread"} <= named
+    assert len(named) == 21
+
+
 def test_no_events_no_findings() -> None:
     assert findings([]) == []
 
 
 def test_a_finding_names_device_job_and_remedy() -> None:
     (found,) = findings([xid(79, "GPU has fallen off the bus.", job="4711")])
-    assert (found.kind, found.health_class, found.device, found.sources) == ("xid-79", "cannot-run", f"{GPU}.0", ("kernel-log",))
+    assert (found.kind, found.health_class, found.device, found.sources) == (
+        "xid-79",
+        "cannot-run",
+        f"{GPU}.0",
+        ("kernel-log",),
+    )
     assert "4711" in found.found
     assert "reboot" in found.remedy
 
@@ -74,7 +97,13 @@ class TestRepeats:
             [warp(1, 2, 20 * HOUR, 1, job="7"), warp(1, 2, HOUR, 2, job="7")],
             [xid(13, "ESR 0x57c730=0xc04000b", number=1, ago=20 * HOUR), xid(13, "ESR 0x57c730=0xc04000b", number=2)],
         ],
-        ids=["other TPC", "more than a day apart", "lines of one failure", "one job, started again", "no TPC in the line"],
+        ids=[
+            "other TPC",
+            "more than a day apart",
+            "lines of one failure",
+            "one job, started again",
+            "no TPC in the line",
+        ],
     )
     def test_13_that_is_no_repeat(self, events: list[KernelEvent]) -> None:
         assert "xid-13-same-tpc" not in classes(events)
@@ -89,14 +118,21 @@ class TestRepeats:
         assert "xid-31-repeated" not in classes([xid(31, ago=HOUR), xid(31, number=2, ago=HOUR - 5)])
 
     def test_three_jobs_on_one_gpu_are_a_suspicion(self) -> None:
-        events = [xid(code, number=number, ago=number * HOUR, job=str(number)) for number, code in enumerate((11, 69, 94), 1)]
+        events = [
+            xid(code, number=number, ago=number * HOUR, job=str(number)) for number, code in enumerate((11, 69, 94), 1)
+        ]
         (found,) = [one for one in findings(events) if one.kind == "xid-jobs"]
         assert found.health_class == "degraded"
         assert "1, 2, 3" in found.found
 
     @pytest.mark.parametrize(
         ("codes", "jobs"),
-        [((69, 69, 69), ("1", "2", "2")), ((69, 69, 69), ("1", "2", "")), ((45, 45, 45), ("1", "2", "3")), ((43, 43, 43), ("1", "2", "3"))],
+        [
+            ((69, 69, 69), ("1", "2", "2")),
+            ((69, 69, 69), ("1", "2", "")),
+            ((45, 45, 45), ("1", "2", "3")),
+            ((43, 43, 43), ("1", "2", "3")),
+        ],
         ids=["two jobs", "a job that is not known", "45 counts nothing", "43 is not of the bucket"],
     )
     def test_jobs_that_are_too_few(self, codes: tuple[int, ...], jobs: tuple[str, ...]) -> None:
@@ -107,7 +143,10 @@ class TestRepeats:
         assert "xid-jobs" not in classes(events)
 
     def test_thousands_of_45_are_a_note(self) -> None:
-        events = [xid(45, f"Ch {number:08x}", number=number, ago=HOUR - number / 10, job=str(number % 5)) for number in range(11_760)]
+        events = [
+            xid(45, f"Ch {number:08x}", number=number, ago=HOUR - number / 10, job=str(number % 5))
+            for number in range(11_760)
+        ]
         assert classes(events) == {"xid-45": "note"}
 
 
@@ -120,7 +159,9 @@ class TestFollowed:
     def test_48_alone_is_a_reset(self) -> None:
         assert classes([xid(48)]) == {"xid-48": "reset"}
 
-    @pytest.mark.parametrize("event_beside", [xid(94, ago=HOUR - 61, number=2), xid(94, gpu=OTHER, number=2), xid(45, number=2)])
+    @pytest.mark.parametrize(
+        "event_beside", [xid(94, ago=HOUR - 61, number=2), xid(94, gpu=OTHER, number=2), xid(45, number=2)]
+    )
     def test_48_beside_another_event_is_a_reset(self, event_beside: KernelEvent) -> None:
         assert classes([xid(48), event_beside])["xid-48"] == "reset"
 
@@ -152,7 +193,9 @@ class TestWords:
         assert classes([xid(154, reset), xid(154, none, number=2)]) == {"xid-154": "note"}
         assert classes([xid(154, none), xid(154, reset, number=2)]) == {"xid-154": "reset"}
 
-    @pytest.mark.parametrize("text", ["GPU recovery action changed", "GPU recovery action changed from 0x0 (None) to 0x9 (Unknown)"])
+    @pytest.mark.parametrize(
+        "text", ["GPU recovery action changed", "GPU recovery action changed from 0x0 (None) to 0x9 (Unknown)"]
+    )
     def test_an_unknown_recovery_action_is_unknown(self, text: str) -> None:
         (found,) = findings([xid(154, text)])
         assert (found.health_class, found.unread) == ("note", True)
@@ -160,7 +203,9 @@ class TestWords:
     def test_the_name_of_a_process_decides_nothing(self) -> None:
         line = f"NVRM: Xid (PCI:{GPU}): 149, pid=7, name=A Fatal XC0 i0 Link 1, NETIR Nonfatal XC0 i0 Link 02 (0x1 0x2)"
         assert classes([event(line)]) == {"xid-149": "note"}
-        assert classes([event(f"NVRM: Xid (PCI:{GPU}): 31, pid=7, name=Xid (PCI): 79, x, MMU Fault")]) == {"xid-31": "note"}
+        assert classes([event(f"NVRM: Xid (PCI:{GPU}): 31, pid=7, name=Xid (PCI): 79, x, MMU Fault")]) == {
+            "xid-31": "note"
+        }
 
     def test_an_unreadable_code_is_unknown(self) -> None:
         (found,) = findings([event("NVRM: Xid (PCI:0000:3b:00): , GPU has")])
@@ -216,14 +261,18 @@ class TestSwitches:
         ]
         (found,) = findings(events)
         assert (found.health_class, found.unread) == ("note", False)
-        assert classes([event(self.LINE + "Fatal, Link 62 LTSSM Fault Up", HOUR, 1), *events[1:]]) == {"sxid-20034": "reset"}
+        assert classes([event(self.LINE + "Fatal, Link 62 LTSSM Fault Up", HOUR, 1), *events[1:]]) == {
+            "sxid-20034": "reset"
+        }
 
     def test_data_without_its_event_is_unknown(self) -> None:
         (found,) = findings([event(self.LINE + "Data {0x10000000}")])
         assert (found.health_class, found.unread) == ("note", True)
 
     def test_always_fatal_needs_no_word(self) -> None:
-        assert classes([event("nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 22003, Data {0x1}")]) == {"sxid-22003": "reset"}
+        assert classes([event("nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 22003, Data {0x1}")]) == {
+            "sxid-22003": "reset"
+        }
 
     def test_a_code_without_a_row_is_a_note_and_a_warning(self) -> None:
         (found,) = findings([event("nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 28001, Fatal, Link 01 x")])
@@ -283,8 +332,9 @@ class TestProfile:
     )
     def test_links_are_quiet_after_boot(self, line: str) -> None:
         early, late = event(line, UPTIME - 599), event(line, UPTIME - 600)
-        assert list(classes([replace(early, uptime=599.0)]).values()) in (["note"], [])
-        assert "reset" not in classes([early]).values()
+        # A note that is older than a day is no finding.
+        assert classes([early]) == {}
+        assert list(classes([early], NodeProfile(quiet_after_boot=599)).values()) == ["reset"]
         assert list(classes([late]).values()) == ["reset"]
         assert list(classes([early], NodeProfile(quiet_after_boot=0)).values()) == ["reset"]
 
@@ -295,7 +345,14 @@ class TestProfile:
 class TestGaps:
     @pytest.mark.parametrize(
         ("reason", "ago", "unread"),
-        [("jump", 60, True), ("overrun", 60, True), ("malformed", 60, True), ("no cursor", 60, True), ("start", 60, False), ("jump", 7200, False)],
+        [
+            ("jump", 60, True),
+            ("overrun", 60, True),
+            ("malformed", 60, True),
+            ("no cursor", 60, True),
+            ("start", 60, False),
+            ("jump", 7200, False),
+        ],
     )
     def test_a_gap_is_unknown_for_an_hour(self, reason: str, ago: float, unread: bool) -> None:
         (found,) = findings([gap(9, UPTIME - ago, reason, 3, 6, TIME - ago)])

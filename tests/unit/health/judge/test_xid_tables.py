@@ -32,15 +32,31 @@ SXID_ROWS = [line.split(None, 4) for line in (HERE / "sxid_rows.txt").read_text(
 # check -> class, kind, and a line of its shape; lines of drivers' sources where no published log has the line.
 LINES = {
     "gpu-init-failed": ("reset", "nvrm", "NVRM: GPU 0000:3b:00.0: RmInitAdapter failed! (0x62:0x40:2168)"),
-    "driver-client-mismatch": ("note", "nvrm", "NVRM: API mismatch: the client 'nvidia-smi' (pid 7)\nNVRM: has the version 1"),
-    "hca-health": ("reset", "mlx5", "mlx5_core 0000:3b:00.0: poll_health:852:(pid 0): device's health compromised - reached miss count"),
+    "driver-client-mismatch": (
+        "note",
+        "nvrm",
+        "NVRM: API mismatch: the client 'nvidia-smi' (pid 7)\nNVRM: has the version 1",
+    ),
+    "hca-health": (
+        "reset",
+        "mlx5",
+        "mlx5_core 0000:3b:00.0: poll_health:852:(pid 0): device's health compromised - reached miss count",
+    ),
     "hca-command-timeout": (
         "reset",
         "mlx5",
         "mlx5_core 0000:3b:00.0: wait_func:964:(pid 112): ENABLE_HCA(0x104) timeout. Will cause a leak of a command resource",
     ),
-    "hca-hardware-error": ("reset", "mlx5", "mlx5_core 0000:3b:00.0: print_health_info:458:(pid 0): synd 0x8: unrecoverable hardware error"),
-    "hca-firmware-error": ("reset", "mlx5", "mlx5_core 0000:3b:00.0: print_health_info:442:(pid 912): synd 0x1: firmware internal error"),
+    "hca-hardware-error": (
+        "reset",
+        "mlx5",
+        "mlx5_core 0000:3b:00.0: print_health_info:458:(pid 0): synd 0x8: unrecoverable hardware error",
+    ),
+    "hca-firmware-error": (
+        "reset",
+        "mlx5",
+        "mlx5_core 0000:3b:00.0: print_health_info:442:(pid 912): synd 0x1: firmware internal error",
+    ),
     "hca-slot-power": (
         "note",
         "mlx5",
@@ -54,10 +70,18 @@ LINES = {
     "pcie-bandwidth-limited": (
         "note",
         "pcie",
-        "pci 0000:3b:00.0: 63.008 Gb/s available PCIe bandwidth, limited by 8.0 GT/s PCIe x8 link at 0000:00:01.0 (capable of 126.016 Gb/s)",
+        "pci 0000:3b:00.0: 63.008 Gb/s available PCIe bandwidth, limited by 8.0 GT/s PCIe x8 link at 0000:00:01.0",
     ),
-    "pcie-error-fatal": ("degraded", "pcie", "nvidia 0000:3b:00.0: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Transaction Layer"),
-    "pcie-error-nonfatal": ("note", "pcie", "nvidia 0000:3b:00.0: PCIe Bus Error: severity=Uncorrected (Non-Fatal), type=Transaction Layer"),
+    "pcie-error-fatal": (
+        "degraded",
+        "pcie",
+        "nvidia 0000:3b:00.0: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Transaction Layer",
+    ),
+    "pcie-error-nonfatal": (
+        "note",
+        "pcie",
+        "nvidia 0000:3b:00.0: PCIe Bus Error: severity=Uncorrected (Non-Fatal), type=Transaction Layer",
+    ),
     "task-hung": ("note", "task", "INFO: task nvidia-smi:2024380 blocked for more than 120 seconds."),
     "machine-check": ("note", "mce", "mce: [Hardware Error]: Machine check events logged"),
 }
@@ -145,7 +169,9 @@ ACTIONS = {0: "note", 1: "reset", 2: "reset", 3: "degraded", 4: "reset", 5: "res
 @pytest.mark.parametrize("number", ACTIONS)
 def test_row_of_recovery_action(number: int) -> None:
     action = xids().actions[number]
-    line = f"NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x0 (None) to 0x{number:x} ({action.name})"
+    line = (
+        f"NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x0 (None) to 0x{number:x} ({action.name})"
+    )
     (found,) = findings([event(line)])
     assert (found.health_class, found.remedy, found.unread) == (ACTIONS[number], action.action, False)
 

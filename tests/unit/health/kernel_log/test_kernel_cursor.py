@@ -68,7 +68,11 @@ def seen(events: Iterable[KernelEvent]) -> list[tuple[str, int]]:
 
 
 def reasons(events: Iterable[KernelEvent]) -> list[tuple[str, str, str]]:
-    return [(event.details["reason"], event.details["first"], event.details["count"]) for event in events if event.kind == "gap"]
+    return [
+        (event.details["reason"], event.details["first"], event.details["count"])
+        for event in events
+        if event.kind == "gap"
+    ]
 
 
 class TestReading:
@@ -149,7 +153,11 @@ class TestFlood:
         block = b"".join(xid(number, 45) for number in range(12_000))
         log = KernelLog(Chunks(block))
         batches = [log.read() for _ in range(3)]
-        assert [(one.records, one.more) for one in batches] == [(MOST_RECORDS, True), (MOST_RECORDS, True), (2000, False)]
+        assert [(one.records, one.more) for one in batches] == [
+            (MOST_RECORDS, True),
+            (MOST_RECORDS, True),
+            (2000, False),
+        ]
         assert [event.sequence for one in batches for event in one.events] == list(range(12_000))
 
     def test_a_read_is_bounded_in_time(self) -> None:
@@ -163,7 +171,11 @@ class TestFlood:
         path = tmp_path / "kmsg"
         with path.open("wb") as stream:
             stream.writelines(
-                record_line(number, number / 1e4, f"NVRM: Xid (PCI:0000:3b:00): 45, pid=7, name=python3, Ch {number:08x}" + "x" * 300)
+                record_line(
+                    number,
+                    number / 1e4,
+                    f"NVRM: Xid (PCI:0000:3b:00): 45, pid=7, name=python3, Ch {number:08x}" + "x" * 300,
+                )
                 for number in range(100_000)
             )
         log = KernelLog(open_source(path))

@@ -17,7 +17,10 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.health.kernel_log
     from_json,
     to_json,
 )
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.kernel_log.kernel_records import parse, record_line
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.kernel_log.kernel_records import (
+    parse,
+    record_line,
+)
 from tests.kit.kernel_log import event, findings
 
 # kind code device class | details | line; - for an empty field.
@@ -38,7 +41,9 @@ def test_published_line(head: str, words: str, line: str) -> None:
     found = event(line)
     assert (found.kind, found.device or "-", found.text) == (kind, device, line[:LONGEST_TEXT])
     assert str(found.code or found.details["line"]) == code
-    details = {key: value.replace("_", " ") if key in ("word", "registers") else value for key, value in found.details.items()}
+    details = {
+        key: value.replace("_", " ") if key in ("word", "registers") else value for key, value in found.details.items()
+    }
     expected = dict(word.split("=", 1) for word in words.split()) if words != "-" else {}
     for key in ("word", "registers"):
         if key in expected:
@@ -96,7 +101,11 @@ def test_the_last_line_alone_is_a_xid_79_of_an_unknown_gpu() -> None:
 
 def test_mig_instances_are_details() -> None:
     found = event("NVRM: Xid (PCI:0000:01:00 GPU-I:05 GPU-CI:02): 43, pid=7194, name=a, Ch 00000008")
-    assert (found.device, found.details["gpu_instance"], found.details["compute_instance"]) == ("0000:01:00.0", "05", "02")
+    assert (found.device, found.details["gpu_instance"], found.details["compute_instance"]) == (
+        "0000:01:00.0",
+        "05",
+        "02",
+    )
 
 
 @pytest.mark.parametrize(
@@ -175,7 +184,9 @@ def test_an_event_is_saved_and_read_again(line: str) -> None:
     assert from_json(json.loads(json.dumps(to_json(found)))) == found
 
 
-@pytest.mark.parametrize("change", [{"code": "79"}, {"code": True}, {"details": []}, {"sequence": "x"}, {"uptime": None}, {"kind": ...}])
+@pytest.mark.parametrize(
+    "change", [{"code": "79"}, {"code": True}, {"details": []}, {"sequence": "x"}, {"uptime": None}, {"kind": ...}]
+)
 def test_a_saved_event_that_is_malformed_is_an_error(change: dict[str, object]) -> None:
     row = {**to_json(event(GPU + "79, x")), **change}
     row = {key: value for key, value in row.items() if value is not ...}

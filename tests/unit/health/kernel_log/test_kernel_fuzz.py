@@ -17,7 +17,10 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.rule
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.xid_tables import xids
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.kernel_log.kernel_cursor import KernelLog
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.kernel_log.kernel_events import from_json, to_json
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.kernel_log.kernel_records import parse, record_line
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.kernel_log.kernel_records import (
+    parse,
+    record_line,
+)
 from tests.kit.kernel_log import BOOT, TIME, UPTIME
 
 LINES = [
@@ -31,7 +34,25 @@ LINES = [
     "mlx5_core 0000:3b:00.0: poll_health:852:(pid 0): device's health compromised - reached miss count",
     "bedplate-health: reset of 0000:3b:00.0 done",
 ]
-PIECES = [b"\\x0a", b"\\x", b"\\", b"\xff", b"\0", b", ", b": ", b"(", b")", b"9" * 30, b"-1", b"0x", b" Fatal ", b" Nonfatal ", b";", b"\n ", b"\n"]
+PIECES = [
+    b"\\x0a",
+    b"\\x",
+    b"\\",
+    b"\xff",
+    b"\0",
+    b", ",
+    b": ",
+    b"(",
+    b")",
+    b"9" * 30,
+    b"-1",
+    b"0x",
+    b" Fatal ",
+    b" Nonfatal ",
+    b";",
+    b"\n ",
+    b"\n",
+]
 NOW = NodeFacts(BOOT, UPTIME, TIME)
 PROFILE = NodeProfile()
 # A second reading of a line, looser than the reader's.
@@ -106,7 +127,7 @@ def check_xid(text: str, found: Sequence[HealthFinding]) -> None:
     if not row.known or row.rule in ("table", "uncounted"):
         assert one.health_class == row.health_class
     elif row.rule == "word":
-        assert one.health_class == "reset" or " Nonfatal" in text
+        assert one.health_class == "reset" or "Nonfatal" in text
     elif row.rule == "recovery-action":
         assert one.health_class != NOTE or re.search(r"to 0x0+ \(", text)
     elif row.rule == "followed":
@@ -140,7 +161,9 @@ def test_400_000_damaged_lines() -> None:
 def test_damaged_lines_in_one_log() -> None:
     """All lines of one log, so that repeats, followers and gaps are judged together; in bounded time."""
     chance = random.Random(3)
-    data = b"".join(damaged(record_line(number, UPTIME - 60_000 + number, chance.choice(LINES)), chance) for number in range(3000))
+    data = b"".join(
+        damaged(record_line(number, UPTIME - 60_000 + number, chance.choice(LINES)), chance) for number in range(3000)
+    )
     log = KernelLog(Once(data), clock=lambda: TIME)
     events = remembered(log.read().events, NOW)
     found = judge_events(events, NOW, PROFILE)
