@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,55 +23,26 @@ from . import (
     pci_probe,
     rdma_probe,
     reading_lines,
+    run_probe,
     smi,
 )
-from .nvml_library import LIBRARY
 from .probe_child import Ended, ProbeChildren
+from .probe_settings import ADVICE, ProbeSettings
 
 PROGRAM = "ansible_collections.bedplate.cluster.plugins.module_utils.health.probes.run_probe"
 NVML, DRIVER = "nvml", "driver"
 DRIVER_HANG = "driver-hang"
 """Deadlines that NVML missed in a row. Its source is procfs where the driver's own files do not answer, or /proc shows state D."""
-MOUNT, FOREIGN, ADVICE = "mount:", "foreign:", "advice:"
+MOUNT, FOREIGN = "mount:", "foreign:"
 _LIMIT = 5.0  # seconds that run_probes waits beyond all deadlines
 
 
 @dataclass(frozen=True)
-class ProbeSettings:
-    """Hold the settings of all probes, as in the JSON file that a child reads.
-
-    `has_gpus`, `has_rails`: the profile expects them. `library` and `smi`: NVML and nvidia-smi. `exclude`: HCAs that are not for jobs.
-    `sizes`: sizes of huge pages. `mounts`: mount points. `checks`: folder of foreign checks. `dcgm`: dcgmi, "" without DCGM. `gpud`: URL
-    of its states. `validation`: file with a NodeVerdict.
-    """
-
-    sysroot: str = "/"
-    has_gpus: bool = False
-    has_rails: bool = False
-    library: str = LIBRARY
-    smi: str = "nvidia-smi"
-    exclude: tuple[str, ...] = ()
-    sizes: tuple[str, ...] = ()
-    mounts: tuple[str, ...] = ()
-    checks: str = "/etc/bedplate/health/checks.d"
-    dcgm: str = ""
-    gpud: str = ""
-    validation: str = ""
-
-    def data(self) -> dict[str, Any]:
-        """Return the settings as a JSON object."""
-        return asdict(self)
-
-
-def settings_from(data: Mapping[str, Any]) -> ProbeSettings:
-    """Return the settings of a JSON object. TypeError: an unknown key."""
-    values: dict[str, Any] = {key: tuple(one) if isinstance(one, list) else one for key, one in data.items()}
-    return ProbeSettings(**values)
-
-
-@dataclass(frozen=True)
 class Probe:
-    """Hold one kind of probe. `seconds`: its deadline. `every`: seconds between two runs. `quantities`: all that it may write."""
+    """Hold one kind of probe. `seconds`: its deadline. `every`: seconds between two runs. `quantities`: all that it may write.
+
+    `run`: function that replaces the command in a forked child.
+    """
 
     kind: str
     argv: tuple[str, ...]
@@ -79,10 +51,16 @@ class Probe:
     quantities: tuple[str, ...] = ()
     source: str = "sysfs"
     more_sources: tuple[str, ...] = ()
+    run: Callable[[], None] | None = None
 
 
-def probes(settings: ProbeSettings, path: str, owner: int = 0) -> tuple[list[Probe], list[Reading]]:
-    """Return the probes of a node, and the readings of foreign checks that must not run. `path`: the file with the settings."""
+def probes(
+    settings: ProbeSettings, path: str, owner: int = 0, *, forks: bool = False
+) -> tuple[list[Probe], list[Reading]]:
+    """Return the probes of a node, and the readings of foreign checks that must not run. `path`: the file with the settings.
+
+    `forks`: bedplate's own probes run in forked children, without a new Python; the agent does so.
+    """
 
     def child(kind: str, seconds: float, quantities: tuple[str, ...], source: str, **more: Any) -> Probe:
         return Probe(
@@ -91,6 +69,7 @@ def probes(settings: ProbeSettings, path: str, owner: int = 0) -> tuple[list[Pro
             seconds,
             quantities=quantities,
             source=source,
+            run=partial(run_probe.write, kind, settings) if forks else None,
             **more,
         )
 
@@ -165,7 +144,9 @@ def begin(children: ProbeChildren, due: Iterable[Probe], root: Root) -> list[Rea
         mount = probe.kind[len(MOUNT) :] if probe.kind.startswith(MOUNT) else ""
         if mount and mount_probe.is_mounted(root, mount) is False:
             readings += mount_probe.absent(mount)
-        elif probe.kind not in children.running and not children.start(probe.kind, probe.argv, probe.seconds):
+        elif probe.kind not in children.running and not children.start(
+            probe.kind, probe.run or probe.argv, probe.seconds
+        ):
             readings += readings_without(probe, children)
     return readings
 

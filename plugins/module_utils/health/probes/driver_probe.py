@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from ...common.sysfs import Root
 from ...gpu.devices.gpu_devices import GPUS, address_of, parse_information
 from ..judge.node_facts import Reading
-from .nvml import MODULE
+from .probe_settings import MODULE
 from .reading_lines import unread
 
 SOURCE = "procfs"

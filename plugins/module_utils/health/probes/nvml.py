@@ -9,13 +9,12 @@ from ctypes import byref, c_uint, c_void_p, create_string_buffer
 from ...common.sysfs import Root
 from ...gpu.devices.gpu_devices import GPUS, address_of, gpu_addresses
 from ..judge.node_facts import Reading
-from .nvml_library import GPU_IS_LOST, LIBRARY, MISMATCH, RESET_REQUIRED, Library, NvmlError, NvmlLibrary, PciInfo
-from .nvml_values import GPU_QUANTITIES, READERS, Answer, Problem
-from .reading_lines import NOT_SUPPORTED, unread
+from .nvml_library import GPU_IS_LOST, MISMATCH, RESET_REQUIRED, Library, NvmlError, NvmlLibrary, PciInfo
+from .nvml_values import GPU_QUANTITIES, READERS
+from .probe_settings import MODULE
+from .reading_lines import NOT_SUPPORTED, Answer, Problem, unread
 
 SOURCE = "nvml"
-MODULE = "sys/module/nvidia/version"
-"""File of a loaded driver. /dev/nvidiactl is not a proof of it: nvmlInit creates that."""
 NODE_QUANTITIES = ("gpu-count-driver", "driver-match")
 DEVICE_QUANTITIES = ("gpu-lost", "reset-required", *GPU_QUANTITIES)
 QUANTITIES = (*NODE_QUANTITIES, *DEVICE_QUANTITIES)
@@ -31,7 +30,7 @@ class NvmlUnusableError(Exception):
         self.readings = tuple(readings)
 
 
-def open_library(root: Root, path: str = LIBRARY) -> Library:
+def open_library(root: Root, path: str) -> Library:
     """Return the library. NvmlUnusableError: it cannot be loaded. LookupError: no driver is loaded, so the library was not opened."""
     if not root.exists(MODULE):
         raise LookupError(f"/{MODULE} does not exist: the driver is not loaded")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 from typing import Any, Protocol
 
-LIBRARY = "libnvidia-ml.so.1"
 SUCCESS, INVALID_ARGUMENT, NOT_SUPPORTED, NO_DRIVER, GPU_IS_LOST, RESET_REQUIRED, MISMATCH, UNKNOWN = (
     0,
     2,
@@ -148,7 +147,7 @@ class Library(Protocol):
 class NvmlLibrary:
     """Hold the loaded library. OSError: it cannot be loaded."""
 
-    def __init__(self, path: str = LIBRARY) -> None:
+    def __init__(self, path: str) -> None:
         """Load the library; this alone does not touch the driver."""
         self._library = ctypes.CDLL(path)
 

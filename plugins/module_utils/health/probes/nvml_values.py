@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from ctypes import byref, c_int, c_uint, c_ulonglong
-from typing import Any, Union
+from typing import Any
 
 from .nvml_library import (
     INVALID_ARGUMENT,
@@ -19,7 +19,7 @@ from .nvml_library import (
     field,
     versioned,
 )
-from .reading_lines import NOT_SUPPORTED
+from .reading_lines import NOT_SUPPORTED, Answer, Problem
 
 _LINK_COUNT, _RECOVERY_ACTION = 91, 230
 _MOST_LINKS = 36
@@ -31,15 +31,6 @@ ACTIONS = (
     "none", "gpu-reset", "node-reboot", "drain-p2p", "drain-and-reset", "recover-imex-domain", "bus-reset", "system-reboot",
 )  # fmt: skip
 """Values of `recovery-action`, in the order of NVML's numbers."""
-
-
-class Problem(str):
-    """Text that replaces a value that was not read."""
-
-    __slots__ = ()
-
-
-Answer = Union[int, float, str, Problem]
 
 
 def switch(value: int, name: str) -> Answer:

@@ -15,7 +15,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Union
 
+from .forked_child import ForkedChild, fork
 from .leftovers import PROC, UNKNOWN, Leftover, find_leftovers, group_is_gone, is_hanging, process_state, save
 
 RECORDS = "children.json"
@@ -35,10 +37,15 @@ class Ended:
     problem: str = ""
 
 
+Process = Union["subprocess.Popen[bytes]", ForkedChild]
+Task = Union[Sequence[str], Callable[[], None]]
+"""Command of a child, or a function that a forked child runs."""
+
+
 @dataclass
 class _Child:
     kind: str
-    process: subprocess.Popen[bytes]
+    process: Process
     record: Leftover
     files: tuple[Path, Path]
     deadline: float
@@ -77,7 +84,7 @@ class ProbeChildren:
         self.leftovers: dict[str, Leftover] = {}
         self.missed: dict[str, int] = {}
         self._running: dict[str, _Child] = {}
-        self._abandoned: list[subprocess.Popen[bytes]] = []
+        self._abandoned: list[Process] = []
         self._failed: list[Ended] = []
         self._number = 0
 
@@ -105,9 +112,7 @@ class ProbeChildren:
         """Return the kinds that run or whose end was not collected."""
         return [*self._running, *(one.kind for one in self._failed)]
 
-    def start(
-        self, kind: str, argv: Sequence[str], seconds: float, environment: Mapping[str, str] | None = None
-    ) -> bool:
+    def start(self, kind: str, task: Task, seconds: float, environment: Mapping[str, str] | None = None) -> bool:
         """Start a probe with a deadline. Return False if its last child still exists; a leftover counts as a missed deadline."""
         self._forget_leftovers()
         if kind in self.leftovers or UNKNOWN in self.leftovers:
@@ -118,10 +123,11 @@ class ProbeChildren:
         self._number += 1
         files = (self.folder / f"{self._number}.out", self.folder / f"{self._number}.err")
         try:
-            process = self._popen(argv, files, environment)
+            process = fork(task, files, _limit_output) if callable(task) else _popen(task, files, environment)
         except (OSError, subprocess.SubprocessError) as error:
             self._remove(files)
-            self._failed.append(Ended(kind, 127, b"", f"{argv[0]}: {getattr(error, 'strerror', '') or error}"))
+            name = kind if callable(task) else task[0]
+            self._failed.append(Ended(kind, 127, b"", f"{name}: {getattr(error, 'strerror', '') or error}"))
             return True
         state = process_state(process.pid, self.proc)
         record = Leftover(process.pid, state.started if state else 0, kind)
@@ -151,21 +157,6 @@ class ProbeChildren:
         """Send SIGKILL to all children, and wait for none."""
         for child in self._running.values():
             self.kill(child.process.pid)
-
-    def _popen(
-        self, argv: Sequence[str], files: tuple[Path, Path], environment: Mapping[str, str] | None
-    ) -> subprocess.Popen[bytes]:
-        with files[0].open("wb") as out, files[1].open("wb") as err:
-            return subprocess.Popen(
-                list(argv),
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                cwd="/",
-                env={**os.environ, "LC_ALL": "C.UTF-8", **(environment or {})},
-                start_new_session=True,
-                preexec_fn=_limit_output,
-            )
 
     def _look(self, child: _Child) -> Ended | None:
         """Return the end of a child, None while it runs. At its deadline, its group is killed."""
@@ -228,6 +219,22 @@ def _content(path: Path) -> bytes:
             return file.read(_LARGEST)
     except OSError:
         return b""
+
+
+def _popen(
+    argv: Sequence[str], files: tuple[Path, Path], environment: Mapping[str, str] | None
+) -> subprocess.Popen[bytes]:
+    with files[0].open("wb") as out, files[1].open("wb") as err:
+        return subprocess.Popen(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            cwd="/",
+            env={**os.environ, "LC_ALL": "C.UTF-8", **(environment or {})},
+            start_new_session=True,
+            preexec_fn=_limit_output,
+        )
 
 
 def _limit_output() -> None:

@@ -8,8 +8,7 @@ from collections.abc import Callable, Collection, Iterator
 
 from ...common.sysfs import Root
 from ..judge.node_facts import Reading
-from .nvml_values import Answer, Problem
-from .reading_lines import NOT_SUPPORTED, unread
+from .reading_lines import NOT_SUPPORTED, Answer, Problem, unread
 
 SOURCE = "sysfs"
 CLASS = "sys/class/infiniband"

@@ -13,7 +13,7 @@ import json
 import math
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Union
 
 from ..judge.node_facts import Reading
 
@@ -25,6 +25,15 @@ _QUANTITY = re.compile(r"[a-z0-9][a-z0-9-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?\Z")
 _LONGEST, _LINES, _DEVICE, _TEXT = 1 << 20, 8192, 256, 200
 _KEYS = {"q", "d", "v", "s", "p"}
 _WHOLE = 1 << 64
+
+
+class Problem(str):
+    """Text that replaces a value that was not read."""
+
+    __slots__ = ()
+
+
+Answer = Union[int, float, str, Problem]
 
 
 def unread(quantity: str, device: str, source: str, problem: str) -> Reading:

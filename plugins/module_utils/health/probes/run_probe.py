@@ -2,6 +2,7 @@
 """Run one probe in this process, and print its readings as JSON lines. The agent starts it as a disposable child.
 
 Usage: python3 -m ...health.probes.run_probe KIND SETTINGS.json. Each line is written at once, so that the readings before a hang count.
+A kind imports its own modules only: the start of the children is most of what the agent costs.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ from pathlib import Path
 
 from ...common.sysfs import Root
 from ..judge.node_facts import Reading
-from . import advice, driver_probe, huge_pages_probe, nvml, pci_probe, rdma_probe, smi
-from .all_probes import ADVICE, ProbeSettings, settings_from
+from .probe_settings import ADVICE, ProbeSettings, settings_from
 from .reading_lines import end, line, unread
 
 _LONGEST = 1 << 20
@@ -22,6 +22,8 @@ _LONGEST = 1 << 20
 
 def read_gpus(settings: ProbeSettings, root: Root) -> Iterator[Reading]:
     """Yield the readings of NVML, or of nvidia-smi where NVML cannot be used. Without a loaded driver, neither is started."""
+    from . import nvml, smi
+
     try:
         library = nvml.open_library(root, settings.library)
         yield from nvml.read_gpus(library, root)
@@ -36,6 +38,8 @@ def read_gpus(settings: ProbeSettings, root: Root) -> Iterator[Reading]:
 
 def read_advice(kind: str, settings: ProbeSettings) -> Iterator[Reading]:
     """Yield the readings of another tool's verdict."""
+    from . import advice
+
     source = kind[len(ADVICE) :]
     try:
         data = _SOURCES[source](settings)
@@ -47,6 +51,8 @@ def read_advice(kind: str, settings: ProbeSettings) -> Iterator[Reading]:
 
 def _dcgm(settings: ProbeSettings) -> str:
     """Return DCGM's report on all GPUs, without a new diagnosis."""
+    from . import smi
+
     outcome = smi.run_here([settings.dcgm, "health", "-g", "0", "-c", "-j"])
     if outcome.code != 0:
         raise ValueError(outcome.error_line)
@@ -75,9 +81,9 @@ def _validation(settings: ProbeSettings) -> bytes:
 
 
 _SOURCES: dict[str, Callable[[ProbeSettings], bytes | str]] = {
-    advice.DCGM: _dcgm,
-    advice.GPUD: _gpud,
-    advice.VALIDATION: _validation,
+    "dcgm": _dcgm,
+    "gpud": _gpud,
+    "validation": _validation,
 }
 
 
@@ -86,20 +92,50 @@ def readings(kind: str, settings: ProbeSettings) -> Iterator[Reading]:
     root = Root(settings.sysroot)
     if kind.startswith(ADVICE):
         return read_advice(kind, settings)
-    kinds: dict[str, Callable[[], Iterator[Reading]]] = {
-        "nvml": lambda: read_gpus(settings, root),
-        "driver": lambda: driver_probe.read_driver(root),
-        "pci": lambda: pci_probe.read_pci(root),
-        "rdma": lambda: rdma_probe.read_ports(root, settings.exclude),
-        "huge-pages": lambda: huge_pages_probe.read_pages(root, settings.sizes),
-    }
-    return kinds[kind]()
+    return _KINDS[kind](settings, root)
+
+
+def _read_driver(_settings: ProbeSettings, root: Root) -> Iterator[Reading]:
+    from .driver_probe import read_driver
+
+    return read_driver(root)
+
+
+def _read_pci(_settings: ProbeSettings, root: Root) -> Iterator[Reading]:
+    from .pci_probe import read_pci
+
+    return read_pci(root)
+
+
+def _read_rdma(settings: ProbeSettings, root: Root) -> Iterator[Reading]:
+    from .rdma_probe import read_ports
+
+    return read_ports(root, settings.exclude)
+
+
+def _read_huge_pages(settings: ProbeSettings, root: Root) -> Iterator[Reading]:
+    from .huge_pages_probe import read_pages
+
+    return read_pages(root, settings.sizes)
+
+
+_KINDS: dict[str, Callable[[ProbeSettings, Root], Iterator[Reading]]] = {
+    "nvml": read_gpus,
+    "driver": _read_driver,
+    "pci": _read_pci,
+    "rdma": _read_rdma,
+    "huge-pages": _read_huge_pages,
+}
 
 
 def main(arguments: Sequence[str]) -> None:
     """Print the readings of one kind."""
     kind, path = arguments
-    settings = settings_from(json.loads(Path(path).read_bytes()))
+    write(kind, settings_from(json.loads(Path(path).read_bytes())))
+
+
+def write(kind: str, settings: ProbeSettings) -> None:
+    """Print the readings of one kind, and the last line."""
     count = 0
     for reading in readings(kind, settings):
         sys.stdout.write(line(reading))

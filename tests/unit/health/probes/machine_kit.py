@@ -11,7 +11,11 @@ from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.sysfs import Root
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import Reading, Value
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes import all_probes, reading_lines
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes import (
+    all_probes,
+    probe_settings,
+    reading_lines,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes.all_probes import Probe
 from tests.kit.fake_nvml.build import library
 
@@ -78,7 +82,7 @@ class Machine:
         given = {"has_gpus": True, "has_rails": True, "checks": "", **settings}
         if kind == "nvml":
             given = {"library": str(library(self.missing)), **given}
-        all_settings = all_probes.settings_from({"sysroot": str(self.top), **given})
+        all_settings = probe_settings.settings_from({"sysroot": str(self.top), **given})
         self.settings.write_text(json.dumps(all_settings.data()))
         found, _refused = all_probes.probes(all_settings, str(self.settings))
         return next(one for one in found if one.kind == kind)

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes import all_probes, foreign_checks
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes.all_probes import Probe, ProbeSettings
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes.all_probes import Probe
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes.probe_child import ProbeChildren
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes.probe_settings import ProbeSettings
 
 from .machine_kit import Machine, values
 

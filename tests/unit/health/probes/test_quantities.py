@@ -9,7 +9,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes imp
     all_probes,
     mount_probe,
 )
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes.all_probes import ProbeSettings
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes.probe_settings import ProbeSettings
 
 ALL = ProbeSettings(
     has_gpus=True, has_rails=True, sizes=("1G",), mounts=("/",), dcgm="dcgmi", gpud="url", validation="path", checks=""
