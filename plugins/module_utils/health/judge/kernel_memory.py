@@ -58,7 +58,7 @@ def _joined(events: Iterable[KernelEvent], now: NodeFacts) -> list[KernelEvent]:
         key = (event.kind, event.code, event.device, same)
         place = places.get(key)
         before = found[place] if place is not None else None
-        times = int(event.details.get("times", "1"))
+        times = _times(event)
         if (
             place is not None
             and before is not None
@@ -66,11 +66,17 @@ def _joined(events: Iterable[KernelEvent], now: NodeFacts) -> list[KernelEvent]:
             and age(before, now) - age(event, now) <= xids().apart_seconds
         ):
             found[place] = None
-            times += int(before.details.get("times", "1"))
+            times += _times(before)
             event = replace(event, details={**event.details, "times": str(times)})
         places[key] = len(found)
         found.append(event)
     return [event for event in found if event is not None]
+
+
+def _times(event: KernelEvent) -> int:
+    """Return the number of lines that an event replaces."""
+    text = event.details.get("times", "")
+    return int(text) if text.isdecimal() else 1
 
 
 def _thinned(events: list[KernelEvent]) -> list[KernelEvent]:

@@ -54,7 +54,10 @@ def register_rows(event: KernelEvent) -> list[RegisterRow] | None:
     """Return the rows of the bits that are set in a Xid 74; None if a bit has no row or the line has no registers."""
     pairs = set()
     for register, text in enumerate(event.details.get("registers", "").split()):
-        value = int(text, 16)
+        try:
+            value = int(text, 16)
+        except ValueError:
+            return None
         pairs |= {(register, bit) for bit in range(32) if value >> bit & 1}
     rows = [row for row in xids().registers if row.bits & pairs]
     if not pairs or pairs - frozenset().union(*(row.bits for row in rows)):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.kernel_memory import MOST, remembered
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import KernelEvent, NodeFacts
@@ -57,3 +58,11 @@ def test_a_flood_is_bounded() -> None:
     small = remembered(events, NOW, most=50)
     assert len(small) == 50
     assert classes(kept)["xid-79"] == "cannot-run"
+
+
+def test_damaged_details_of_a_saved_event_are_no_error() -> None:
+    details = {"times": "x", "registers": "0xzz", "action": "x", "time": "x", "severity": "x"}
+    for code in (31, 48, 74, 149, 154):
+        damaged = replace(xid(code, HOUR, 1), details=details)
+        assert len(remembered([damaged, replace(damaged, sequence=2)], NOW)) <= 2
+        assert classes([damaged]).keys() <= {f"xid-{code}"}
