@@ -84,4 +84,6 @@ def place(cluster: Cluster, option: str) -> str:
             return f"{cluster.path}:{line}"
         if row and path == ("slurm", "scripts", row.kind):
             return f"{cluster.path}:{line}"
-    return cluster.path
+    # Only `health` sets the option then.
+    section = lines.get(("health",))
+    return f"{cluster.path}:{section}" if row and section else cluster.path

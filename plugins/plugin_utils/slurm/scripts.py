@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .health_scripts import ALWAYS, with_health
 from .tables.conf_text import HEADER, text_of
 from .tables.script_table import CLIENTS, CONTROLLERS, NODES, ScriptOption, by_option, files_beside, script_options
 
@@ -68,7 +69,7 @@ def expected(cluster: Cluster, host: str) -> list[dict[str, Any]]:
         {**_checked(row), "path": entry["file"], "glob": False, "first_line": _text(entry["file"]).partition("\n")[0]}
         for row in _rows(cluster)
         if row.where in places
-        for entry in cluster.slurm.scripts[row.kind]
+        for entry in with_health(cluster)[row.kind]
         if entry.get("file")
     ]
     return site + own
@@ -84,7 +85,7 @@ def node_options(cluster: Cluster) -> dict[str, str]:
 def stated(cluster: Cluster) -> list[str]:
     """Return the options that name scripts and are set by the cluster file."""
     return [
-        row.option for row in by_option().values() if row.kind in cluster.slurm.scripts or _stated(cluster, row.option)
+        row.option for row in by_option().values() if row.kind in with_health(cluster) or _stated(cluster, row.option)
     ]
 
 
@@ -100,7 +101,8 @@ def _checked(row: ScriptOption) -> dict[str, Any]:
 
 
 def _rows(cluster: Cluster) -> list[ScriptOption]:
-    return [row for kind, row in script_options().items() if cluster.slurm.scripts.get(kind)]
+    given = with_health(cluster)
+    return [row for kind, row in script_options().items() if given.get(kind)]
 
 
 def _places(cluster: Cluster, host: str) -> set[str]:
@@ -127,13 +129,13 @@ def _site_paths(cluster: Cluster) -> list[tuple[ScriptOption, str]]:
         words = value.split(",") if row.glob else value.split()[:1]
         found += [(row, word.strip()) for word in words if word.strip() and word.strip().lower() != "none"]
     for row in _rows(cluster):
-        found += [(row, entry["path"]) for entry in cluster.slurm.scripts[row.kind] if entry.get("path")]
+        found += [(row, entry["path"]) for entry in with_health(cluster)[row.kind] if entry.get("path")]
     return found
 
 
 def _paths(cluster: Cluster, row: ScriptOption) -> tuple[str, dict[str, str]]:
     """Return the value of an option and the files it needs, path -> text."""
-    entries = cluster.slurm.scripts[row.kind]
+    entries = with_health(cluster)[row.kind]
     texts = {number: _text(entry["file"]) for number, entry in enumerate(entries, 1) if entry.get("file")}
     if len(entries) == 1 and not texts:
         return entries[0]["path"], {}
@@ -147,13 +149,23 @@ def _paths(cluster: Cluster, row: ScriptOption) -> tuple[str, dict[str, str]]:
     ]
     installed = {paths[number - 1]: text for number, text in texts.items()}
     runner = f"{directory}/run"
-    return runner, {**installed, runner: _runner(paths)}
+    always = [ALWAYS in entry for entry in entries]
+    return runner, {**installed, runner: _lasting_runner(paths, always) if any(always) else _runner(paths)}
 
 
 def _runner(paths: Sequence[str]) -> str:
     """Return a script that runs others in order and ends with the status of the first that fails."""
     calls = "".join(f'{shlex.quote(path)} "$@" || exit\n' for path in paths)
     return f"#!/bin/sh\n{HEADER}{calls}"
+
+
+def _lasting_runner(paths: Sequence[str], always: Sequence[bool]) -> str:
+    """Return a script as `_runner`, in which some scripts run after a failure, too, and do not change the status."""
+    calls = [
+        f'{shlex.quote(path)} "$@"\n' if lasts else f'[ "$status" != 0 ] || {shlex.quote(path)} "$@" || status=$?\n'
+        for path, lasts in zip(paths, always, strict=True)
+    ]
+    return f'#!/bin/sh\n{HEADER}status=0\n{"".join(calls)}exit "$status"\n'
 
 
 def _digest(named: Sequence[str], texts: Mapping[int, str]) -> str:

@@ -1,0 +1,90 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Last epilog of Slurm: remove what a job left on the node, if its user has nothing else there. The exit status is always 0.
+#
+# Slurm itself ends the processes in the job's cgroup, and job_container/tmpfs removes the job's private /tmp. Left are processes that
+# left the cgroup, files in /dev/shm, and settings of GPUs. Nothing is removed while the user has another job or a login on the node, or
+# while the place of one of the user's processes is not known: where slurmd has no cgroups, no process is ended.
+
+trap 'exit 0' EXIT
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
+export PATH
+job=${SLURM_JOB_ID-} user=${SLURM_JOB_UID-}
+
+# One to ten digits.
+is_number() {
+    case $1 in '' | *[!0123456789]* | 0?* | ???????????*) return 1 ;; esac
+}
+
+# Set `strays` to the user's processes outside of jobs and logins, `others` to the reason to end none, and `count` to all of them.
+look() {
+    strays='' others='' count=0
+    for process in $(find /proc -mindepth 1 -maxdepth 1 -name '[1-9]*' -uid "$user" -printf '%f\n' 2>/dev/null); do
+        groups=''
+        if [ -r "/proc/$process/cgroup" ]; then
+            while IFS= read -r line; do groups="$groups $line "; done <"/proc/$process/cgroup"
+        fi 2>/dev/null
+        [ -d "/proc/$process" ] || continue
+        count=$((count + 1))
+        case $groups in
+            '') others="process $process of an unknown place" ;;
+            *slurm*"/job_$job/"* | *slurm*"/job_$job "*) ;;
+            *slurm*/job_[0-9]*) others="another job" ;;
+            */session-*.scope* | */ssh.service* | */sshd.service* | */ssh@* | */sshd@*) others="a login" ;;
+            *) strays="$strays $process" ;;
+        esac
+    done
+}
+
+# End the user's strays: a second after SIGTERM by SIGKILL. Each is found again before a signal, so its number is still the user's.
+end_strays() {
+    tries=0
+    signal=TERM
+    while [ -n "$strays" ] && [ -z "$others" ] && [ "$tries" -lt 20 ]; do
+        # shellcheck disable=SC2086 # several numbers
+        case $tries in 0 | 10) kill -s "$signal" $strays 2>/dev/null ;; esac
+        signal=KILL
+        sleep 0.1
+        tries=$((tries + 1))
+        look
+    done
+}
+
+# Files that changed after the mark belong to a job that has begun since.
+clean_shm() {
+    find /dev/shm -xdev -mindepth 1 -uid "$user" ! -cnewer "$mark" -delete 2>/dev/null
+}
+
+has_other_jobs() {
+    for one in /sys/fs/cgroup/*/*slurmstepd.scope/job_* /sys/fs/cgroup/*/slurm*/uid_*/job_*; do
+        [ -d "$one" ] && [ "${one##*/}" != "job_$job" ] && return 0
+    done
+    return 1
+}
+
+has_cgroups() {
+    for one in /sys/fs/cgroup/*/*slurmstepd.scope /sys/fs/cgroup/*/slurm /sys/fs/cgroup/*/slurm_*; do
+        [ -d "$one" ] && return 0
+    done
+    return 1
+}
+
+{ is_number "$job" && is_number "$user"; } || exit 0
+has_cgroups || exit 0
+
+# Users of the system: below 1000, nobody, and the daemons' users, whichever number they have.
+case $user in ? | ?? | ??? | 65534) system=yes ;; *) system='' ;; esac
+case ${SLURM_JOB_USER-} in root | slurm | munge | nobody) system=yes ;; esac
+mark=/run/bedplate/health/clean-$job
+if [ -z "$system" ] && { : >"$mark"; } 2>/dev/null; then
+    look
+    [ -n "$others" ] || end_strays
+    [ -n "$others" ] || [ "$count" -gt 0 ] || clean_shm
+    rm -f "$mark"
+fi
+
+# The unit changes no GPU in use. It exists where the profile sets clocks, compute mode or other settings of GPUs.
+if [ -n "${SLURM_JOB_GPUS-}" ] && [ -e /etc/bedplate/gpu-settings.json ] && ! has_other_jobs; then
+    timeout 5 systemctl --no-block restart bedplate-gpu-settings.service
+fi
+exit 0
