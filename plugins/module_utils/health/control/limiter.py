@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Decide which nodes are drained, held and resumed: a pure function of what Slurm shows, the settings and a memory.
+
+A drain is decided one node after the other, each counted before the next, so no order of reports exceeds a cap.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ..judge.health_finding import CLASSES, NOTE, TRANSIENT
+from ..report.node_extra import NodeReport
+from ..report.verdict_line import FAIL, OK, WARN
+from .cap_room import Room
+from .cluster_view import FOREIGN, FREE, OF_SLURM, OURS, ClusterView, NodeState
+from .control_settings import ControlSettings
+from .drain_text import class_of, text_for
+from .limiter_memory import Memory
+from .suspect_checks import failing_checks, in_common, suspects
+
+RESUME, REWRITE, DRAIN = ("resume", "rewrite", "drain")
+CLEAN_SECONDS = 180.0
+"""Time without a finding before a resume: three ticks of an agent."""
+PAGE_HELD = 900.0
+_RESUMES, _RESUME_SECONDS = 2, 7 * 86400.0
+_SICK = tuple(one for one in CLASSES if one != NOTE)
+SERVICE = "service"
+
+
+@dataclass(frozen=True)
+class Action:
+    """Hold one change of a node: `seen` is the node that was judged, and `text` what the reason says."""
+
+    kind: str
+    seen: NodeState
+    text: str = ""
+
+    @property
+    def node(self) -> str:
+        """Return the name of the node."""
+        return self.seen.name
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Hold a sick node that is not drained, and why."""
+
+    node: str
+    health_class: str
+    why: str
+    since: float
+
+
+@dataclass(frozen=True)
+class Page:
+    """Hold a message for the people on call. `kind`: suspect-check or held."""
+
+    kind: str
+    text: str
+    nodes: tuple[str, ...] = ()
+
+
+@dataclass
+class Decision:
+    """Hold what one tick decides; without `acts` the actions are only reported."""
+
+    acts: bool
+    actions: list[Action] = field(default_factory=list)
+    holds: list[Hold] = field(default_factory=list)
+    pages: list[Page] = field(default_factory=list)
+    memory: Memory = field(default_factory=Memory)
+
+    def of_kind(self, kind: str) -> list[Action]:
+        """Return the actions of a kind."""
+        return [one for one in self.actions if one.kind == kind]
+
+
+def decide(view: ClusterView, memory: Memory, settings: ControlSettings, now: float, *, acts: bool) -> Decision:
+    """Return the decision of a tick. `now` in seconds since 1970; the given memory is not changed."""
+    return _Tick(view, copy.deepcopy(memory), settings, now, acts).run()
+
+
+def is_sick(report: NodeReport | None) -> bool:
+    """Return whether a node reports a finding for which it may be drained."""
+    return report is not None and report.status in (FAIL, WARN) and report.health_class in _SICK
+
+
+class _Tick:
+    def __init__(self, view: ClusterView, memory: Memory, settings: ControlSettings, now: float, acts: bool) -> None:
+        self.view, self.memory, self.settings, self.now = view, memory, settings, now
+        self.found = Decision(acts, memory=memory)
+        self.room = Room(view, settings)
+
+    def run(self) -> Decision:
+        self._note_failing()
+        self._note_persons()
+        self._suspect()
+        self._resume()
+        self._rewrite()
+        self._drain()
+        self._page_held()
+        return self.found
+
+    def _note_failing(self) -> None:
+        """Remember since when each check fails on each node."""
+        now_failing = failing_checks(self.view)
+        for check, nodes in now_failing.items():
+            since = self.memory.failing.get(check, {})
+            self.memory.failing[check] = {node: since.get(node, self.now) for node in sorted(nodes)}
+        for check in set(self.memory.failing) - set(now_failing):
+            del self.memory.failing[check]
+        self.memory.drains = [one for one in self.memory.drains if 0 <= self.now - one < self.settings.caps.seconds]
+        self.memory.resumes = [row for row in self.memory.resumes if 0 <= self.now - row[0] < _RESUME_SECONDS]
+        for name, node in self.view.nodes.items():
+            if node.report is not None and node.report.status == OK:
+                self.memory.clean.setdefault(name, self.now)
+            else:
+                self.memory.clean.pop(name, None)
+
+    def _note_persons(self) -> None:
+        """Remember whose resume overrules a report: a node that was ours, and is in service again without the limiter."""
+        for name, node in self.view.nodes.items():
+            if node.owner == OURS:
+                self.memory.ours.setdefault(name, node.report.time if node.report else 0)
+            elif name in self.memory.ours:
+                time = self.memory.ours.pop(name)
+                if node.owner == FREE:
+                    self.memory.overruled[name] = time
+        for name, time in list(self.memory.overruled.items()):
+            found = self.view.nodes.get(name)
+            if found is not None and (found.report is None or found.report.time != time):
+                del self.memory.overruled[name]
+
+    def _suspect(self) -> None:
+        """Note checks that newly fail on many nodes; a suspect stays one until few nodes fail it."""
+        self.memory.suspects = suspects(self.view, self.memory, self.settings, self.now)
+        for check in sorted(self.memory.suspects):
+            nodes = tuple(self.memory.failing[check])
+            text = (
+                f"suspect check or common cause: {check} fails on {len(nodes)} nodes{in_common(nodes, self.settings)}"
+            )
+            self.found.pages.append(Page("suspect-check", text, nodes))
+
+    def _trusted(self, report: NodeReport | None) -> list[str]:
+        """Return the checks of a report, with their devices, for which a node may be drained."""
+        checks = report.checks if report is not None else ()
+        return [check for check in checks if check.partition("@")[0] not in self.memory.suspects]
+
+    def _resume(self) -> None:
+        """Resume before anything else: a resume makes room, and nothing holds it."""
+        for name, node in sorted(self.view.nodes.items()):
+            if node.owner == OF_SLURM and self._failed_by_suspects(node):
+                self._add_resume(node, "suspect")
+            elif node.owner == OURS and self.settings.resume and self._is_over(node):
+                self._add_resume(node, TRANSIENT)
+            elif name in self.memory.clean and node.owner == FREE:
+                self.memory.overruled.pop(name, None)
+
+    def _failed_by_suspects(self, node: NodeState) -> bool:
+        report = node.report
+        is_prolog = node.reason.startswith("Prolog error")
+        return (
+            is_prolog and is_sick(report) and report is not None and bool(report.checks) and not self._trusted(report)
+        )
+
+    def _is_over(self, node: NodeState) -> bool:
+        since = self.memory.clean.get(node.name)
+        own = node.own
+        return (
+            own is not None
+            and class_of(own.text) == TRANSIENT
+            and since is not None
+            and self.now - since >= CLEAN_SECONDS
+            and "DOWN" not in node.states
+        )
+
+    def _add_resume(self, node: NodeState, why: str) -> None:
+        done = sum(1 for _time, name, _check in self.memory.resumes if name == node.name)
+        if done >= _RESUMES:
+            if node.owner == OURS and class_of(node.own.text if node.own else "") != SERVICE:
+                text = f"{SERVICE} resumed {done} times in 7 days; repair it, then resume it by hand"
+                self.found.actions.append(Action(REWRITE, node, text))
+            return
+        self.found.actions.append(Action(RESUME, node))
+        self.room.free(node.name)
+        if self.found.acts:
+            self.memory.resumes.append([self.now, node.name, why])
+            self.memory.ours.pop(node.name, None)
+
+    def _rewrite(self) -> None:
+        """Give a node that is out of service already the reason of its report, where it is worse than the reason that it has."""
+        resumed = {one.node for one in self.found.actions}
+        for name, node in sorted(self.view.nodes.items()):
+            if name in resumed or not is_sick(node.report) or not self._trusted(node.report):
+                continue
+            report = node.report
+            if report is None:
+                continue
+            if node.owner == OF_SLURM or (
+                node.owner == OURS and node.own and _is_worse(report.health_class, class_of(node.own.text))
+            ):
+                self.found.actions.append(Action(REWRITE, node, text_for(report, self._trusted(report))))
+
+    def _drain(self) -> None:
+        held: dict[str, float] = {}
+        for node in self._candidates():
+            report = node.report
+            if report is None:
+                continue
+            why = self._reason_to_hold(node, report)
+            if why:
+                held[node.name] = self.memory.held.get(node.name, self.now)
+                self.found.holds.append(Hold(node.name, report.health_class, why, held[node.name]))
+                continue
+            self.room.take(node.name)
+            self.found.actions.append(Action(DRAIN, node, text_for(report, self._trusted(report))))
+            self.memory.drains.append(self.now)
+            if self.found.acts:
+                self.memory.ours[node.name] = report.time
+        self.memory.held = held
+
+    def _candidates(self) -> Iterator[NodeState]:
+        """Yield sick nodes in service, the worst class first, then the oldest report."""
+        sick = [node for node in self.view.nodes.values() if node.owner == FREE and is_sick(node.report)]
+        sick += [node for node in self.view.nodes.values() if _is_kept_by_reason(node)]
+        yield from sorted(sick, key=lambda node: _order(node.report, node.name))
+
+    def _reason_to_hold(self, node: NodeState, report: NodeReport) -> str:
+        if node.owner == FOREIGN:
+            return f"has a reason of others: {node.reason[:60]}"
+        if not self._trusted(report):
+            return f"suspect check {', '.join(sorted(self.memory.suspects))}"
+        if self.memory.overruled.get(node.name) == report.time:
+            return "resumed by a person since this report"
+        if len(self.memory.drains) >= self.settings.caps.drains:
+            return f"rate: {self.settings.caps.drains} drains in {self.settings.caps.seconds} s"
+        return self.room.full(node.name)
+
+    def _page_held(self) -> None:
+        late = tuple(one.node for one in self.found.holds if self.now - one.since >= PAGE_HELD)
+        if late:
+            self.found.pages.append(
+                Page("held", f"{len(late)} sick nodes are held for over {PAGE_HELD / 60:.0f} minutes", late)
+            )
+
+
+def _is_kept_by_reason(node: NodeState) -> bool:
+    """Return whether a sick node is in service with a reason of others."""
+    return node.owner == FOREIGN and is_sick(node.report) and not node.is_taken_out and bool(node.reason)
+
+
+def _order(report: NodeReport | None, name: str) -> tuple[int, int, str]:
+    if report is None:
+        return (len(CLASSES), 0, name)
+    return (CLASSES.index(report.health_class), report.time, name)
+
+
+def _is_worse(new: str, old: str) -> bool:
+    if old == SERVICE or new not in CLASSES:
+        return False
+    return old not in CLASSES or CLASSES.index(new) < CLASSES.index(old)
