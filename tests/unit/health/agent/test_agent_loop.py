@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The loop with an injected clock: a day of ticks, events at once, quiet after boot, jumps of the clock, a probe that hangs."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent import agent_loop
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent.clock import Moment
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import NodeProfile, Reading
+from tests.unit.health.probes.machine_kit import Machine
+
+from .agent_kit import GPU, XID_79, XID_94, FakeProbes, Simulation
+
+DAY = 86400
+H100 = NodeProfile(model="h100", gpus=8, nvlink=True, driver="580.95.05")
+BARE = NodeProfile()
+BUS = "0000:1b:00.0"
+
+
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory: pytest.TempPathFactory) -> list[Reading]:
+    """Return what the probes read on a healthy machine with eight GPUs."""
+    machine = Machine(tmp_path_factory.mktemp("machine"))
+    found = [reading for kind in ("nvml", "driver", "pci") for reading in machine.read(kind)]
+    return [*found, *(Reading("driver-hang", "", 0, source) for source in ("nvml", "procfs"))]
+
+
+@pytest.fixture
+def memory_folder(tmp_path: Path) -> Iterator[Path]:
+    """Return a folder in memory, so that a day of ticks does not wait for a disk."""
+    if not os.access("/dev/shm", os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        yield Path(folder)
+
+
+def replaced(
+    readings: Sequence[Reading], quantity: str, device: str, value: float | None, problem: str = ""
+) -> list[Reading]:
+    """Return readings with one value changed."""
+    return [
+        Reading(one.quantity, one.device, value, one.source, problem)
+        if (one.quantity, one.device) == (quantity, device)
+        else one
+        for one in readings
+    ]
+
+
+def test_a_day_of_ticks(memory_folder: Path, healthy: list[Reading]) -> None:
+    """The readings of eight GPUs at each tick, an Xid an hour, and a counter that rises."""
+
+    def readings(uptime: float) -> list[Reading]:
+        return replaced(healthy, "ecc-corrected", BUS, int(uptime / 900))
+
+    simulation = Simulation(memory_folder, FakeProbes(readings), H100)
+    events = {3600.0 * hour + 17: XID_94.replace(": 94", ": 13") for hour in range(1, 24)}
+    start = time.process_time()
+    simulation.run(DAY, events)
+    used = time.process_time() - start
+    print(f"a day: {used:.1f} s of CPU, {simulation.agent.cycles} cycles, {simulation.steps} steps")
+    assert simulation.agent.cycles == DAY / 60
+    assert len(simulation.probes.begun) == DAY / 60
+    assert simulation.verdict.status in ("ok", "warn")
+    assert simulation.agent.memory.xids[("13", GPU)] == 23
+    assert len(simulation.agent.memory.log.events) <= 60
+    assert (simulation.paths.state / "state.json").stat().st_size < 1 << 20
+    assert len(simulation.slurm.updates) < 20
+    assert used < 20
+
+
+def test_event_is_a_verdict_evidence_and_a_report_with_the_job(tmp_path: Path) -> None:
+    simulation = Simulation(tmp_path, FakeProbes(lambda _uptime: []), BARE)
+    simulation.run(90)
+    assert (simulation.verdict.status, simulation.bundles) == ("ok", [])
+    at = simulation.uptime
+    simulation.log(XID_79)
+    simulation.run(0.3)
+    assert simulation.verdict.status == "fail"
+    assert simulation.verdict.written - int(at) <= 1
+    assert simulation.verdict.text.startswith(f"xid-79@{GPU}")
+    [bundle] = simulation.bundles
+    assert bundle.name.endswith("xid-79")
+    assert b"fallen off" in (bundle / "kernel.log").read_bytes()
+    simulation.run(120)
+    assert simulation.report["c"] == [f"xid-79@{GPU}"]
+    assert simulation.report["j"] == [4711]
+    assert simulation.report["e"] == json.loads((bundle / "bundle.json").read_bytes())["digest"]
+    assert simulation.details["evidence"]["folder"] == bundle.name
+
+
+def test_state_without_change_is_reported_once_and_has_one_bundle(tmp_path: Path) -> None:
+    simulation = Simulation(tmp_path, FakeProbes(lambda _uptime: []), BARE)
+    simulation.log(XID_79)
+    simulation.run(3 * 3600)
+    assert len(simulation.bundles) == 1
+    assert len(simulation.slurm.updates) == 1
+    simulation.start()
+    simulation.run(3600)
+    assert len(simulation.bundles) == 1, "a restart of the agent is no change"
+    assert len(simulation.slurm.updates) == 1
+
+
+def test_flood_of_one_line_is_judged_twice_a_second_at_most(tmp_path: Path) -> None:
+    simulation = Simulation(tmp_path, FakeProbes(lambda _uptime: []), BARE)
+    simulation.run(61)
+    judged = 0
+    inner = simulation.agent.judge
+
+    def counting(*arguments: object) -> object:
+        nonlocal judged
+        judged += 1
+        return inner(*arguments)  # type: ignore[arg-type]
+
+    simulation.agent.judge = counting  # type: ignore[assignment]
+    for _ in range(50):
+        for _line in range(100):
+            simulation.log(XID_94)
+        simulation.run(0.1)
+    assert judged <= 5 / agent_loop.EVENT_PAUSE + 2
+    assert simulation.agent.memory.xids[("94", GPU)] == 5000
+    assert len(simulation.agent.memory.log.events) <= 100
+    assert len(simulation.agent.publisher.outputs.log.last) == 200  # type: ignore[attr-defined]
+
+
+def test_sampled_quantity_needs_three_samples(tmp_path: Path, healthy: list[Reading]) -> None:
+    sick_from = 1000.0 + 5 * 60
+
+    def readings(uptime: float) -> list[Reading]:
+        return replaced(healthy, "thermal-margin", BUS, -5) if uptime >= sick_from else healthy
+
+    simulation = Simulation(tmp_path, FakeProbes(readings), H100)
+    simulation.run(5 * 60)
+    before = simulation.verdict
+    seen = []
+    for _ in range(4):
+        # Kernel events between ticks are judged with the same sample, which must not count twice.
+        simulation.run(60, {20.0: XID_94.replace(": 94", ": 45"), 40.0: XID_94.replace(": 94", ": 45")})
+        seen.append(f"thermal-margin@{BUS}" in simulation.verdict.text)
+    assert before.status in ("ok", "warn", "unknown")
+    assert seen == [False, False, True, True]
+
+
+def test_before_all_probes_have_answered_only_a_failure_is_published(tmp_path: Path) -> None:
+    simulation = Simulation(tmp_path, FakeProbes(lambda _uptime: [], seconds=50), BARE)
+    simulation.run(20, {5.0: XID_94.replace(": 94", ": 43")})
+    assert not (simulation.paths.run / "verdict").exists()
+    simulation.log(XID_79)
+    simulation.run(1)
+    assert simulation.verdict.status == "fail"
+    simulation.run(40)
+    assert simulation.agent.cycles == 1
+
+
+@pytest.mark.parametrize("jump", [-5 * 365 * DAY, -3600.0, 3600.0, 30 * 365 * DAY])
+def test_jump_of_the_clock_changes_no_verdict_and_no_tick(tmp_path: Path, healthy: list[Reading], jump: float) -> None:
+    simulation = Simulation(tmp_path, FakeProbes(lambda _uptime: healthy), H100)
+    simulation.run(600)
+    simulation.log(XID_79)
+    simulation.run(60)
+    before, updates = simulation.verdict, len(simulation.slurm.updates)
+    cycles = simulation.agent.cycles
+    simulation.time += jump
+    simulation.run(600)
+    assert simulation.agent.cycles == cycles + 10
+    assert (simulation.verdict.status, simulation.verdict.health_class) == (before.status, before.health_class)
+    assert len(simulation.slurm.updates) <= updates + 1
+    assert len(simulation.bundles) == 1
+    assert simulation.verdict.written >= 2200
+
+
+def test_suspended_machine_makes_up_for_no_tick(tmp_path: Path) -> None:
+    simulation = Simulation(tmp_path, FakeProbes(lambda _uptime: []), BARE)
+    simulation.run(120)
+    begun = len(simulation.probes.begun)
+    simulation.uptime += 8 * 3600
+    simulation.time += 8 * 3600
+    simulation.run(1)
+    assert len(simulation.probes.begun) == begun + 1
+
+
+def test_slow_probe_changes_no_tick(tmp_path: Path) -> None:
+    """A probe of 70 s: ticks go on, and each judges what was read last."""
+    simulation = Simulation(tmp_path, FakeProbes(lambda _uptime: [], seconds=1), BARE)
+    simulation.run(300)
+    simulation.probes.seconds = 70
+    simulation.run(600)
+    ages = []
+    for _ in range(10):
+        simulation.run(30)
+        ages.append(simulation.uptime - simulation.verdict.written)
+    assert max(ages) <= 120
+    assert simulation.verdict.valid == 180
+
+
+def test_log_that_cannot_be_read_is_unknown_until_it_can(tmp_path: Path) -> None:
+    simulation = Simulation(tmp_path, FakeProbes(lambda _uptime: []), BARE)
+    simulation.kmsg.unlink()
+    simulation.start()
+    simulation.run(180)
+    assert simulation.verdict.status in ("unknown", "warn")
+    assert "kernel-log-gap" in simulation.verdict.text
+    simulation.kmsg.write_bytes(b"")
+    simulation.run(180)
+    assert simulation.verdict.status == "ok"
+
+
+def test_site_text_in_extra_is_in_the_details_and_metrics(tmp_path: Path) -> None:
+    simulation = Simulation(tmp_path, FakeProbes(lambda _uptime: []), BARE)
+    simulation.slurm.extra = "rack seven"
+    simulation.log(XID_79)
+    simulation.run(200)
+    assert simulation.slurm.extra == "rack seven"
+    assert "Extra" in simulation.details["problems"]["report"]
+    metrics = (tmp_path / "var/metrics/bedplate_health.prom").read_text()
+    assert "bedplate_health_extra_foreign 1" in metrics
+    assert "bedplate_health_reported 0" in metrics
+
+
+def test_full_disk_never_stops_the_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    simulation = Simulation(tmp_path, FakeProbes(lambda _uptime: []), BARE)
+    simulation.run(61)
+
+    def full(*_arguments: object, **_more: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    monkeypatch.setattr(agent_loop.__name__.replace("agent_loop", "state_file") + ".atomic_write", full)
+    simulation.agent.publisher.outputs.evidence.folder = tmp_path / "disk"  # type: ignore[attr-defined]
+    simulation.log(XID_79)
+    simulation.run(120)
+    assert simulation.verdict.status == "fail"
+    assert simulation.report["s"] == "fail"
+    assert set(simulation.details["problems"]) == {"evidence", "state-unsaved"}
+
+
+def test_restart_reads_each_record_once(tmp_path: Path) -> None:
+    simulation = Simulation(tmp_path, FakeProbes(lambda _uptime: []), BARE)
+    for _ in range(5):
+        simulation.log(XID_94)
+        simulation.run(70)
+        simulation.start()
+    simulation.run(70)
+    assert simulation.agent.memory.xids == {("94", GPU): 5}
+    assert not simulation.agent.memory.lost
+
+
+def test_step_returns_while_probes_run(tmp_path: Path) -> None:
+    simulation = Simulation(tmp_path, FakeProbes(lambda _uptime: [], seconds=1e9), BARE)
+    start = time.monotonic()
+    for second in range(300):
+        simulation.agent.step(Moment(simulation.uptime + second, simulation.time + second))
+    assert time.monotonic() - start < 5
