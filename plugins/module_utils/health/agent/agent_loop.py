@@ -74,7 +74,7 @@ class Jobs(Protocol):
     def running(self) -> tuple[int, ...]:
         """Return the jobs that run now."""
 
-    def of_event(self, event: KernelEvent, time: float) -> int | None:
+    def of_event(self, event: KernelEvent, now: Moment) -> int | None:
         """Return the job that an event belongs to; None if it is not known."""
 
 
@@ -176,7 +176,7 @@ class Agent:
     def _with_job(self, event: KernelEvent, now: Moment) -> KernelEvent:
         if event.kind != XID:
             return event
-        job = self.jobs.of_event(event, now.time - now.uptime + event.uptime)
+        job = self.jobs.of_event(event, now)
         return event if job is None else replace(event, details={**event.details, "job": str(job)})
 
     def _close(self, now: Moment) -> None:

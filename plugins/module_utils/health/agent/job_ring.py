@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Read which job ran on the node at which time: the ring that the epilog writes, and the cgroups of slurmd for jobs that run now.
 
-A line of the ring is `<job> <uid> <start> <end>`, in seconds since 1970. No command of Slurm is needed: slurmctld may not answer.
+A line of the ring is `<job> <user> <start> <end>`: the start in seconds since 1970, `-` if Slurm does not report it; the end in seconds
+since boot. No command of Slurm is needed: slurmctld may not answer.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ KEPT, MOST = 200, 1000
 SLACK = 5.0
 """Seconds by which the clocks of slurmctld and node may differ."""
 _LONGEST = 1 << 18
+_LINE = re.compile(r"([0-9]{1,10}) ([0-9]{1,10}) ([0-9]{1,10}|-) ([0-9]{1,10})\Z")
 _ID = re.compile(r"job_(\d{1,10})\Z")
 _IN_PATH = re.compile(r"/job_(\d{1,10})(?:/|$)", re.MULTILINE)
 _SCOPE = "/sys/fs/cgroup/system.slice"
@@ -28,27 +30,26 @@ _CONTROLLERS = ("freezer", "memory", "cpuset", "devices", "cpu,cpuacct", "cpu")
 
 @dataclass(frozen=True)
 class EndedJob:
-    """Hold a job that ended on this node; `start` and `end` in seconds since 1970."""
+    """Hold a job that ended in this boot. `start`: seconds since 1970, None if unknown. `end`: seconds since boot."""
 
     job: int
     uid: int
-    start: int
+    start: int | None
     end: int
 
 
 def parse(text: str) -> list[EndedJob]:
     """Return the jobs of the ring, the oldest first. A line that is malformed is ignored.
 
-    >>> parse("4711 1000 1790000000 1790000060\\nx\\n")
-    [EndedJob(job=4711, uid=1000, start=1790000000, end=1790000060)]
+    >>> parse("4711 1000 1790000000 560\\nx\\n")
+    [EndedJob(job=4711, uid=1000, start=1790000000, end=560)]
     """
     found = []
     for line in text.splitlines():
-        words = line.split(" ")
-        if len(words) == 4 and all(one.isdecimal() and one.isascii() and len(one) < 16 for one in words):
-            job = EndedJob(*(int(one) for one in words))
-            if job.start <= job.end:
-                found.append(job)
+        match = _LINE.match(line)
+        if match:
+            start = None if match[3] == "-" else int(match[3])
+            found.append(EndedJob(int(match[1]), int(match[2]), start, int(match[4])))
     return found
 
 
@@ -75,9 +76,15 @@ def trim(path: Path) -> bool:
     return False
 
 
-def at(jobs: Iterable[EndedJob], time: float) -> list[int]:
-    """Return the jobs that ran at a time."""
-    return sorted({one.job for one in jobs if one.start - SLACK <= time <= one.end + SLACK})
+def at(jobs: Iterable[EndedJob], uptime: float, boot_time: float) -> list[int]:
+    """Return the jobs that ran, or may have run, at a time in seconds since boot; `boot_time`: of the boot, in seconds since 1970."""
+    return sorted(
+        {
+            one.job
+            for one in jobs
+            if uptime <= one.end + SLACK and (one.start is None or one.start - boot_time - SLACK <= uptime)
+        }
+    )
 
 
 def running(root: Root) -> tuple[int, ...]:

@@ -44,6 +44,8 @@ from .verdict_file import UnwrittenVerdictError, VerdictFiles
 UNWRITTEN, LOCKED, BAD_SETTINGS = os.EX_IOERR, os.EX_TEMPFAIL, os.EX_CONFIG
 KMSG = "/dev/kmsg"
 _UNIT = "bedplate-health.service"
+_LONGEST_WAIT = 60.0
+"""Seconds: systemd expects a sign of life within WatchdogSec, which is shorter than a long tick."""
 _FILE_POLL, _BATCH = 0.5, 0.05
 """Seconds between two looks at a log without a descriptor, and seconds in which records gather before they are read."""
 
@@ -105,7 +107,7 @@ def run(settings: AgentSettings, paths: AgentPaths, kmsg: Path, *, once: bool = 
             agent.step(now())
             notify(WATCHDOG, *(() if is_ready else (READY,)))
             is_ready = True
-            waiter.wait(agent.next_step(now()))
+            waiter.wait(min(agent.next_step(now()), _LONGEST_WAIT))
     finally:
         notify(STOPPING)
         sampler.stop()

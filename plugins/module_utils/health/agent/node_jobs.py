@@ -8,7 +8,7 @@ from pathlib import Path
 from ...common.sysfs import Root
 from ..judge.node_facts import KernelEvent
 from . import job_ring
-from .clock import Moment, now
+from .clock import Moment
 
 RING = "jobs"
 _RECENT = 60.0
@@ -25,12 +25,12 @@ class NodeJobs:
         """Return the jobs that run now."""
         return job_ring.running(Root(str(self.root)))
 
-    def of_event(self, event: KernelEvent, time: float, at: Moment | None = None) -> int | None:
-        """Return the job of an event at `time`, in seconds since 1970: that of its process, else the only job of the node at that time."""
+    def of_event(self, event: KernelEvent, now: Moment) -> int | None:
+        """Return the job of an event of this boot: that of its process, else the only job that the node had at that time."""
         job = job_ring.of_process(Root(str(self.root)), event.details.get("pid", ""))
         if job is not None:
             return job
-        jobs = set(job_ring.at(job_ring.parse(job_ring.read(self.ring)), time))
-        if (at or now()).uptime - event.uptime <= _RECENT:
+        jobs = set(job_ring.at(job_ring.parse(job_ring.read(self.ring)), event.uptime, now.time - now.uptime))
+        if now.uptime - event.uptime <= _RECENT:
             jobs.update(self.running())
         return jobs.pop() if len(jobs) == 1 else None

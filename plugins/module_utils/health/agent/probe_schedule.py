@@ -40,6 +40,7 @@ class ProbeSchedule:
         self._kinds: dict[str, _Kind] = {}
         self._started: dict[str, float] = {}
         self._fresh: set[str] = set()
+        self._is_begun = False
 
     @property
     def is_running(self) -> bool:
@@ -49,10 +50,11 @@ class ProbeSchedule:
     @property
     def is_answered(self) -> bool:
         """Return whether each kind was read, or missed its deadline, at least once."""
-        return bool(self._started) and all(kind in self._kinds for kind in self._probes)
+        return self._is_begun and all(kind in self._kinds for kind in self._probes)
 
     def begin(self, uptime: float, interval: float) -> None:
         """Start the probes that are due at a tick of `interval` seconds."""
+        self._is_begun = True
         found, refused = self.listing()
         self._probes, self._refused = {one.kind: one for one in found}, tuple(refused)
         self._kinds = {kind: one for kind, one in self._kinds.items() if kind in self._probes}

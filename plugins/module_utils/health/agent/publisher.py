@@ -19,7 +19,7 @@ from ..judge.node_facts import KernelEvent, NodeFacts
 from ..probes.probe_child import ProbeChildren
 from ..report.node_extra import MOST_CHECKS, NodeReport
 from ..report.verdict_line import NO_CLASS, Verdict
-from . import job_ring, state_file, textfile
+from . import job_ring, passed_jobs, state_file, textfile
 from .agent_settings import AgentPaths, AgentSettings
 from .clock import Moment, utc
 from .device_evidence import write
@@ -82,8 +82,9 @@ class NodePublisher:
             reporter.propose(report, now.uptime, at_once=judgement.health_class == CANNOT_RUN)
 
     def close_cycle(self, facts: NodeFacts, ages: Mapping[str, float]) -> None:
-        """Write metrics and state after a cycle, and cut the ring of jobs."""
+        """Write metrics and state after a cycle, and cut the files that prolog and epilog append to."""
         job_ring.trim(self.paths.run / RING)
+        passed_jobs.empty_if_large(self.paths.run / passed_jobs.FILE)
         self.save()
         if self.settings.textfile and self.judgement is not None:
             path = self.paths.below(self.settings.textfile)
@@ -186,6 +187,7 @@ class NodePublisher:
             self._problems(),
             reporter is not None and is_same(reporter.sent, self.memory.published),
             reporter is not None and reporter.is_foreign,
+            passed_jobs.counted(self.paths.run / passed_jobs.FILE),
         )
         return textfile.metrics(judgement.status, judgement.health_class, judgement.findings, self.memory.xids, agent)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...common.files import atomic_write
@@ -30,7 +30,10 @@ class Metric:
 
 @dataclass(frozen=True)
 class AgentState:
-    """Hold what the metrics of the agent itself show. `probe_ages`: kind -> seconds since its last answer. `problems`: part -> text."""
+    """Hold the agent's own state.
+
+    `probe_ages`: kind -> seconds since its last answer. `problems`: part -> text. `passed`: cause -> jobs.
+    """
 
     time: float
     interval: float
@@ -38,6 +41,7 @@ class AgentState:
     problems: Mapping[str, str]
     is_reported: bool
     is_foreign: bool
+    passed: Mapping[str, int] = field(default_factory=dict)
 
 
 def metrics(
@@ -84,6 +88,12 @@ def metrics(
             GAUGE,
             "1 for each part of the agent with a problem.",
             [({"part": part}, 1) for part in sorted(agent.problems)],
+        ),
+        Metric(
+            "prolog_passed_total",
+            COUNTER,
+            "Jobs that the prolog passed without a judgement.",
+            [({"cause": cause}, count) for cause, count in sorted(agent.passed.items())],
         ),
         Metric("reported", GAUGE, "1 if Slurm has the node's current report.", [({}, int(agent.is_reported))]),
         Metric("extra_foreign", GAUGE, "1 if the node's Extra is not JSON.", [({}, int(agent.is_foreign))]),

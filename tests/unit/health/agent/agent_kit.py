@@ -123,7 +123,7 @@ class NoJobs:
     def running(self) -> tuple[int, ...]:
         return (4711,)
 
-    def of_event(self, event: KernelEvent, time: float) -> int | None:
+    def of_event(self, event: KernelEvent, now: Moment) -> int | None:
         return 4711
 
 

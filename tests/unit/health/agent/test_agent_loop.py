@@ -253,6 +253,26 @@ def test_restart_reads_each_record_once(tmp_path: Path) -> None:
     assert not simulation.agent.memory.lost
 
 
+def test_driver_that_hangs_for_two_sources_is_reported_at_once(tmp_path: Path, healthy: list[Reading]) -> None:
+    """Two missed deadlines, seen by NVML and in /proc: no job can run, and Slurm knows it in the same second."""
+    hang_from = 1000.0 + 300
+    missing = [one for one in healthy if one.quantity != "driver-hang"]
+
+    def readings(uptime: float) -> list[Reading]:
+        missed = max(0, int((uptime - hang_from) // 60) + 1)
+        return [*missing, *(Reading("driver-hang", "", missed, source) for source in ("nvml", "procfs"))]
+
+    simulation = Simulation(tmp_path, FakeProbes(readings, seconds=0), H100)
+    simulation.run(300)
+    assert simulation.verdict.status != "fail"
+    simulation.run(60)
+    assert "driver-hang" not in simulation.verdict.text
+    simulation.run(2)
+    assert simulation.verdict.health_class == "cannot-run"
+    assert simulation.report["g"] == "cannot-run"
+    assert simulation.report["c"] == ["driver-hang"]
+
+
 def test_step_returns_while_probes_run(tmp_path: Path) -> None:
     simulation = Simulation(tmp_path, FakeProbes(lambda _uptime: [], seconds=1e9), BARE)
     start = time.monotonic()

@@ -20,6 +20,8 @@ import pytest
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent import node_health
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent.slurm_report import jitter_of
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.report import verdict_line
+from tests.kit.fake_nvml.build import library
+from tests.unit.health.probes.machine_kit import Machine
 
 from .agent_kit import GPU, XID_79, XID_94, Node, wait_for
 
@@ -204,6 +206,26 @@ def test_hung_check_changes_no_tick_and_is_not_started_twice(tmp_path: Path) -> 
         assert process.wait(5) == 0
         assert time.monotonic() - start < 1.0
     wait_for(lambda: subprocess.run(["pgrep", "-f", str(check)], check=False, capture_output=True).returncode == 1)
+
+
+def test_cycle_of_eight_gpus_costs_less_than_half_a_percent(tmp_path: Path) -> None:
+    """Ten real cycles with a fake NVML of eight GPUs and their children: 0.3 s of CPU in 60 s are half a percent of a core."""
+    machine = Machine(tmp_path)
+    machine.hca("mlx5_0")
+    profile = {"model": "h100", "gpus": 8, "nvlink": True, "rails": ["mlx5_0"], "rails_needed": 1}
+    node = Node(tmp_path, {"interval": 1, "profile": profile, "probes": {"library": str(library())}})
+    scenario = {name: machine.environment[name] for name in ("FAKE_NVML_SCENARIO", "FAKE_NVML_MARKER")}
+    with node.running(environment=scenario) as process:
+        wait_for(lambda: node.verdict() is not None)
+        details = json.loads((node.verdict_file.parent / "verdict.json").read_bytes())
+        assert not any(one["unread"] and one["kind"].startswith("ecc") for one in details["findings"])
+        first = details["uptime"]
+        before = ticks(process.pid)
+        wait_for(lambda: json.loads((node.verdict_file.parent / "verdict.json").read_bytes())["uptime"] >= first + 10)
+        each = (ticks(process.pid) - before) / 10
+        print(f"a cycle: {each * 1000:.0f} ms of CPU with children, {resident(process.pid)} MiB")
+        assert each < 0.3
+        assert resident(process.pid) < 64
 
 
 def test_flood_of_records_is_read_in_bounded_memory(tmp_path: Path) -> None:

@@ -12,11 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent import textfile
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent import passed_jobs, textfile
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent.textfile import AgentState, Metric
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.health_finding import finding
 
-AGENT = AgentState(1_790_000_000.4, 60.0, {"nvml": 3.25, "mount:/scratch": 1.0}, {"report": "x"}, True, False)
+AGENT = AgentState(
+    1_790_000_000.4, 60.0, {"nvml": 3.25, "mount:/scratch": 1.0}, {"report": "x"}, True, False, {"stale": 4}
+)
 FINDINGS = [
     finding("xid-79", "cannot-run", "lost", device="0000:3b:00.0"),
     finding("mount", "degraded", "hung", device='/a"b\\c\nd'),
@@ -51,6 +53,7 @@ def test_samples() -> None:
         "bedplate_health_agent_last_tick 1790000000",
         'bedplate_health_agent_problem{part="report"} 1',
         "bedplate_health_reported 1",
+        'bedplate_health_prolog_passed_total{cause="stale"} 4',
     ):
         assert line in lines
 
@@ -60,6 +63,26 @@ def test_many_findings_have_a_bounded_number_of_series() -> None:
     lines = textfile.text_of(textfile.metrics("ok", "note", many, {}, AGENT)).splitlines()
     assert len(lines) < 300
     assert "bedplate_health_findings_hidden 800" in lines
+
+
+def test_passed_jobs_are_counted_by_cause(tmp_path: Path) -> None:
+    path = tmp_path / "passed"
+    assert passed_jobs.counted(path) == {}
+    path.write_text("stale\nabsent\nstale\n\nX Y\n")
+    assert passed_jobs.counted(path) == {"stale": 2, "absent": 1, "other": 2}
+    passed_jobs.empty_if_large(path)
+    assert passed_jobs.counted(path)["stale"] == 2
+    path.write_text("stale\n" * 50_000)
+    passed_jobs.empty_if_large(path)
+    assert path.read_text() == ""
+
+
+def test_many_causes_have_a_bounded_number_of_series(tmp_path: Path) -> None:
+    path = tmp_path / "passed"
+    path.write_text("".join(f"cause-{chr(97 + number // 26)}{chr(97 + number % 26)}\n" for number in range(400)))
+    found = passed_jobs.counted(path)
+    assert len(found) == 17
+    assert sum(found.values()) == 400
 
 
 @given(st.text(max_size=50))
