@@ -27,6 +27,7 @@ from ..judge.thresholds import rows_for
 from ..probes.all_probes import probes
 from ..probes.probe_child import ProbeChildren
 from ..probes.probe_settings import ProbeSettings, settings_from
+from ..report.service_notify import READY, STOPPING, WATCHDOG, notify
 from . import state_file
 from .agent_lock import AgentLock, LockedError
 from .agent_loop import Agent
@@ -37,7 +38,6 @@ from .kernel_reader import KernelReader
 from .node_jobs import RING, NodeJobs
 from .probe_schedule import ProbeSchedule
 from .publisher import NodePublisher, Outputs
-from .service_notify import READY, STOPPING, WATCHDOG, notify
 from .slurm_report import SlurmReporter
 from .verdict_file import UnwrittenVerdictError, VerdictFiles
 

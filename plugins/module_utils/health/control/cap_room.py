@@ -25,15 +25,15 @@ class Room:
         """Count a node as available."""
         self.out.discard(node)
 
-    def full(self, node: str) -> str:
-        """Return which cap a drain of a node would exceed, "" if it fits."""
-        return next(self._exceeded(node), "")
+    def full(self, node: str) -> tuple[str, str] | None:
+        """Return which cap a drain of a node would exceed, with the numbers; None if it fits."""
+        return next(self._exceeded(node), None)
 
-    def _exceeded(self, node: str) -> Iterator[str]:
+    def _exceeded(self, node: str) -> Iterator[tuple[str, str]]:
         caps = self.settings.caps
         most = min(_share(len(self.all), caps.cluster), caps.nodes)
         if len(self.out | {node}) > most:
-            yield f"cap cluster: {len(self.out)} of {most} unavailable"
+            yield "cluster", f"cap cluster: {len(self.out)} of {most} unavailable"
         for kind, word, percent in (
             (PARTITIONS, "partition", caps.partition),
             (RACKS, "rack", caps.rack),
@@ -45,9 +45,9 @@ class Room:
                 out = {one for one in members if one in self.out or one not in self.all}
                 most = _share(len(members), percent)
                 if len(out | {node}) > most:
-                    yield f"cap {word} {name}: {len(out)} of {most} unavailable"
+                    yield kind.rstrip("s"), f"cap {word} {name}: {len(out)} of {most} unavailable"
                 if kind == PARTITIONS and len(members) - len(out | {node}) < caps.keep:
-                    yield f"cap {word} {name}: the last {caps.keep} available nodes stay"
+                    yield "keep", f"cap {word} {name}: the last {caps.keep} available nodes stay"
 
 
 def _share(number: int, percent: int) -> int:

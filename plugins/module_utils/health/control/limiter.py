@@ -45,10 +45,12 @@ class Action:
 
 @dataclass(frozen=True)
 class Hold:
-    """Hold a sick node that is not drained, and why."""
+    """Hold a sick node that is not drained: which cap or rule holds it, and why in words."""
 
     node: str
     health_class: str
+    checks: tuple[str, ...]
+    cap: str
     why: str
     since: float
 
@@ -209,16 +211,13 @@ class _Tick:
             report = node.report
             if report is None:
                 continue
-            why = self._reason_to_hold(node, report)
-            if why:
-                held[node.name] = self.memory.held.get(node.name, self.now)
-                self.found.holds.append(Hold(node.name, report.health_class, why, held[node.name]))
+            if holds := self._reason_to_hold(node, report):
+                since = held[node.name] = self.memory.held.get(node.name, self.now)
+                self.found.holds.append(Hold(node.name, report.health_class, report.checks, *holds, since))
                 continue
             self.room.take(node.name)
             self.found.actions.append(Action(DRAIN, node, text_for(report, self._trusted(report))))
             self.memory.drains.append(self.now)
-            if self.found.acts:
-                self.memory.ours[node.name] = report.time
         self.memory.held = held
 
     def _candidates(self) -> Iterator[NodeState]:
@@ -227,15 +226,16 @@ class _Tick:
         sick += [node for node in self.view.nodes.values() if _is_kept_by_reason(node)]
         yield from sorted(sick, key=lambda node: _order(node.report, node.name))
 
-    def _reason_to_hold(self, node: NodeState, report: NodeReport) -> str:
+    def _reason_to_hold(self, node: NodeState, report: NodeReport) -> tuple[str, str] | None:
+        """Return the cap or rule that holds a node, and why; None if it may be drained."""
         if node.owner == FOREIGN:
-            return f"has a reason of others: {node.reason[:60]}"
+            return "reason", f"has a reason of others: {node.reason[:60]}"
         if not self._trusted(report):
-            return f"suspect check {', '.join(sorted(self.memory.suspects))}"
+            return "suspect", f"suspect check {', '.join(sorted(self.memory.suspects))}"
         if self.memory.overruled.get(node.name) == report.time:
-            return "resumed by a person since this report"
+            return "person", "resumed by a person since this report"
         if len(self.memory.drains) >= self.settings.caps.drains:
-            return f"rate: {self.settings.caps.drains} drains in {self.settings.caps.seconds} s"
+            return "rate", f"rate: {self.settings.caps.drains} drains in {self.settings.caps.seconds} s"
         return self.room.full(node.name)
 
     def _page_held(self) -> None:

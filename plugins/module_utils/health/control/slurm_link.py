@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Read nodes from slurmctld and change them, each command bounded; a node is read again right before its change."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...common import command
+from ...slurm.live import slurm_commands
+from ...slurm.live.acting import Controllers
+from ...slurm.live.drain_reasons import HEALTH, written
+from ...slurm.live.slurmctld_report import node_pairs
+from .cluster_view import COMMAND, ClusterView, NodeState, ViewError, node_state, parse
+from .limiter import DRAIN, RESUME, Action
+
+RUN = "limiter"
+"""The run in the limiter's reasons."""
+_SECONDS = 30.0
+
+
+class SlurmLink:
+    """The slurmctld of a slurm.conf, as this controller reaches it."""
+
+    def __init__(self, slurm_conf: Path) -> None:
+        slurm_commands.drop_login_variables()
+        self.slurm_conf = slurm_conf
+
+    def is_acting(self) -> bool:
+        """Return whether this machine's slurmctld is in charge. False if that cannot be known."""
+        return self.controllers().look().acting in _own_names()
+
+    def controllers(self) -> Controllers:
+        """Return the controllers of slurm.conf."""
+        return Controllers(self.slurm_conf)
+
+    def view(self) -> ClusterView:
+        """Return all nodes. ViewError: slurmctld did not answer, or not with a list of nodes."""
+        outcome = self._run(COMMAND)
+        if outcome.code != 0:
+            raise ViewError(f"sinfo: {outcome.error_line[:200]}")
+        return parse(outcome.stdout)
+
+    def node(self, name: str) -> NodeState | None:
+        """Return a node as it is now; None if it cannot be read."""
+        outcome = self._run(("scontrol", "--oneliner", "show", "node", name))
+        pairs = node_pairs(outcome.stdout.strip()) if outcome.code == 0 else {}
+        if pairs.get("NodeName") != name or "State" not in pairs:
+            return None
+        # pairs end at blanks, and the report was read from sinfo: a change of the report is no reason against a change of the node.
+        return node_state(name, pairs["State"], "", pairs.get("Reason", ""))
+
+    def apply(self, action: Action) -> str:
+        """Change a node, if it is still as it was judged; return why not, or ""."""
+        now = self.node(action.node)
+        if now is None:
+            return f"{action.node}: slurmctld does not show it"
+        if (now.owner, now.reason) != (action.seen.owner, action.seen.reason):
+            return f"{action.node}: changed by others since it was judged; skipped"
+        outcome = self._run(self.argv(action))
+        return "" if outcome.code == 0 else f"{action.node}: {action.kind}: {outcome.error_line[:200]}"
+
+    def argv(self, action: Action) -> Sequence[str]:
+        """Return the command of an action."""
+        update = ["scontrol", "update", f"NodeName={action.node}"]
+        if action.kind == RESUME:
+            return [*update, "State=RESUME"]
+        reason = f"Reason={written(HEALTH, RUN, action.text)}"
+        return [*update, "State=DRAIN", reason] if action.kind == DRAIN else [*update, reason]
+
+    def _run(self, argv: Sequence[str]) -> command.Outcome:
+        return command.run(argv, _SECONDS, environment={"SLURM_CONF": str(self.slurm_conf)})
+
+
+def _own_names() -> tuple[str, str]:
+    """Return the names under which slurm.conf may have this machine."""
+    name = socket.gethostname()
+    return name, name.partition(".")[0]

@@ -1,0 +1,334 @@
+"""The limiter's rules, one by one: who is drained, who is held and why, who is resumed, and what is never touched."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.control import limiter_memory
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.cluster_view import ClusterView
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.control_settings import ControlSettings
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.limiter import (
+    CLEAN_SECONDS,
+    DRAIN,
+    RESUME,
+    REWRITE,
+    Decision,
+    decide,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.limiter_memory import Memory
+
+from .clusters import NOW, OK, ours, report, settings, view
+
+
+def tick(
+    found: ClusterView,
+    memory: Memory | None = None,
+    chosen: ControlSettings | None = None,
+    *,
+    now: float = NOW,
+    acts: bool = True,
+) -> Decision:
+    given = memory or Memory()
+    before = copy.deepcopy(given)
+    made = decide(found, given, chosen or settings(), now, acts=acts)
+    assert given == before
+    return made
+
+
+def names(made: Decision, kind: str) -> list[str]:
+    return [one.node for one in made.of_kind(kind)]
+
+
+XID = report("reset", "xid-79@0000:3b:00.0", jobs=(4711,))
+
+
+def test_a_sick_node_is_drained_with_check_device_job_and_evidence() -> None:
+    made = tick(view(n1=("allocated", XID, "")))
+    (action,) = made.actions
+    assert (action.kind, action.node) == (DRAIN, "n1")
+    assert action.text == "reset xid-79@0000:3b:00.0 job=4711 ev=ab12cd34"
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        OK,
+        "",
+        "a text of the site",
+        report("note", "xid-63@0000:3b:00.0", status="warn"),
+        report("", "ecc-corrected", status="unknown"),
+        report("reset", "xid-79", status="unknown"),
+    ],
+)
+def test_a_node_without_a_finding_stays(extra: str) -> None:
+    assert tick(view(n1=("idle", extra, ""))).actions == []
+
+
+@pytest.mark.parametrize(
+    ("states", "reason"),
+    [
+        ("idle+drain", "fan is loud"),
+        ("idle+drain", ""),
+        ("idle", "fan is loud"),
+        ("down", "Not responding"),
+        ("idle+drain", ours("reset xid-79").replace("79", "80")),
+        ("idle+maint", ""),
+    ],
+)
+def test_a_node_of_others_is_never_touched(states: str, reason: str) -> None:
+    for extra in (XID, OK):
+        assert tick(view(n1=(states, extra, reason))).actions == []
+
+
+def test_the_worst_class_is_first_then_the_oldest_report() -> None:
+    special = {
+        "n1": ("idle", report("degraded", "a"), ""),
+        "n12": ("idle", report("reset", "b", time=int(NOW)), ""),
+        "n23": ("idle", report("reset", "c", time=int(NOW) - 9), ""),
+        "n34": ("idle", report("cannot-run", "d"), ""),
+        "n45": ("idle", report("rma", "e"), ""),
+        "n56": ("idle", report("transient", "f", status="warn"), ""),
+    }
+    assert names(tick(view(**special)), DRAIN) == ["n34", "n45", "n23", "n12", "n1", "n56"]
+
+
+class TestCaps:
+    def test_the_cluster_counts_nodes_of_everybody(self) -> None:
+        special = {f"n{number}": ("idle+drain", OK, "fan") for number in range(1, 10)}
+        special |= {"n95": ("idle", XID, ""), "n85": ("idle", XID, "")}
+        made = tick(view(**special), chosen=settings(rack=100, partition=100))
+        assert (names(made, DRAIN), [one.node for one in made.holds]) == (["n85"], ["n95"])
+        assert "cap cluster: 10 of 10" in made.holds[0].why
+
+    def test_the_absolute_number_counts_too(self) -> None:
+        special = {f"n{number}1": ("idle", report("reset", f"c{number}"), "") for number in range(1, 9)}
+        made = tick(view(**special), chosen=settings(nodes=3))
+        assert len(names(made, DRAIN)) == 3
+
+    def test_a_rack(self) -> None:
+        special = {f"n{number}": ("idle", report("reset", f"c{number}"), "") for number in (1, 2, 3)}
+        made = tick(view(**special))
+        assert names(made, DRAIN) == ["n1", "n2"]
+        assert "cap rack r1" in made.holds[0].why
+
+    def test_a_rack_of_one_node_has_one(self) -> None:
+        found = settings(racks=2, each=1, keep=0)
+        assert names(tick(view(2, 1, n1=("idle", XID, "")), chosen=found), DRAIN) == ["n1"]
+
+    def test_a_partition(self) -> None:
+        special = {f"n{number}1": ("idle", report("reset", f"c{number}"), "") for number in range(1, 10)}
+        made = tick(view(**special), chosen=settings(cluster=100, partition=5))
+        assert len(names(made, DRAIN)) == 5
+
+    def test_the_last_nodes_of_a_partition_stay(self) -> None:
+        chosen = settings(racks=2, each=2, cluster=100, partition=100, rack=100, keep=2)
+        special = {f"n{number}": ("idle", report("reset", f"c{number}"), "") for number in (1, 2, 3)}
+        made = tick(view(2, 2, **special), chosen=chosen)
+        assert names(made, DRAIN) == ["n1", "n2"]
+        assert "last 2" in made.holds[0].why
+
+    def test_an_nvlink_domain(self) -> None:
+        chosen = settings(rack=100, partition=100, cluster=100)
+        domain = {"d1": tuple(f"n{number}" for number in range(1, 9))}
+        of_node = {
+            name: {**kinds, **({"nvlink_domains": ("d1",)} if name in domain["d1"] else {})}
+            for name, kinds in chosen.of_node.items()
+        }
+        groups = {**chosen.groups, "nvlink_domains": domain}
+        chosen = ControlSettings(chosen.caps, groups, chosen.dry_run_until, True, of_node=of_node)
+        special = {f"n{number}": ("idle", report("reset", f"c{number}"), "") for number in (1, 2, 3)}
+        assert names(tick(view(**special), chosen=chosen), DRAIN) == ["n1", "n2"]
+
+    def test_the_rate(self) -> None:
+        special = {f"n{number}1": ("idle", report("reset", f"c{number}"), "") for number in range(1, 9)}
+        memory = Memory(drains=[NOW - 10] * 8)
+        made = tick(view(**special), memory)
+        assert len(names(made, DRAIN)) == 2
+        later = tick(view(**special), Memory(drains=[NOW - 700] * 8))
+        assert len(names(later, DRAIN)) == 8
+
+    def test_a_node_that_slurm_does_not_know_is_unavailable(self) -> None:
+        found = ClusterView(
+            {name: node for name, node in view(n1=("idle", XID, "")).nodes.items() if name not in ("n2", "n3")}
+        )
+        assert names(tick(found), DRAIN) == []
+
+    def test_a_malformed_row_counts(self) -> None:
+        found = ClusterView(view(n95=("idle", XID, "")).nodes, frozenset(f"x{number}" for number in range(11)))
+        assert names(tick(found), DRAIN) == []
+
+
+class TestSuspects:
+    def wrong_profile(self, count: int = 100, reason: str = "", states: str = "idle") -> ClusterView:
+        special = {
+            f"n{number}": (states, report("cannot-run", "gpu-count-pci"), reason) for number in range(1, count + 1)
+        }
+        return view(**special)
+
+    def test_a_check_that_newly_fails_on_many_nodes_drains_none(self) -> None:
+        made = tick(self.wrong_profile())
+        assert made.actions == []
+        assert [one.kind for one in made.pages] == ["suspect-check"]
+        assert "gpu-count-pci" in made.pages[0].text
+        assert "profile gpu8" in made.pages[0].text
+
+    def test_three_nodes_are_no_suspicion(self) -> None:
+        special = {f"n{number}1": ("idle", report("reset", "xid-79"), "") for number in (1, 2, 3)}
+        assert len(names(tick(view(**special)), DRAIN)) == 3
+
+    def test_another_check_of_a_node_still_drains_it(self) -> None:
+        found = dict(self.wrong_profile().nodes)
+        both = view(n7=("idle", report("cannot-run", "gpu-count-pci", "xid-79@0000:3b:00.0"), "")).nodes["n7"]
+        made = tick(ClusterView({**found, "n7": both}))
+        (action,) = made.actions
+        assert (action.kind, action.node) == (DRAIN, "n7")
+        assert "gpu-count-pci" not in action.text
+
+    def test_it_stays_suspect_after_the_window(self) -> None:
+        first = tick(self.wrong_profile())
+        made = tick(self.wrong_profile(), first.memory, now=NOW + 5000)
+        assert made.actions == []
+        assert [one.kind for one in made.pages if one.kind == "suspect-check"]
+
+    def test_it_ends_when_few_nodes_fail(self) -> None:
+        first = tick(self.wrong_profile())
+        made = tick(self.wrong_profile(2), first.memory, now=NOW + 5000)
+        assert names(made, DRAIN) == ["n1", "n2"]
+
+    def test_slow_failures_are_no_suspicion(self) -> None:
+        memory, drained = Memory(), set()
+        for number in range(1, 6):
+            special = {
+                f"n{one}1": ("idle+drain", report("reset", "ecc"), ours("reset ecc"))
+                if f"n{one}1" in drained
+                else ("idle", report("reset", "ecc"), "")
+                for one in range(1, number + 1)
+            }
+            made = tick(view(**special), memory, now=NOW + number * 700)
+            drained |= set(names(made, DRAIN))
+            memory = made.memory
+        assert len(drained) == 5
+
+    def test_nodes_that_it_failed_prologs_on_are_resumed(self) -> None:
+        made = tick(self.wrong_profile(20, "Prolog error", "idle+drain"))
+        assert len(names(made, RESUME)) == 20
+        assert names(made, DRAIN) == []
+
+    def test_a_node_whose_prolog_failed_for_another_reason_is_not_resumed(self) -> None:
+        found = dict(self.wrong_profile(20).nodes)
+        special = {
+            "n90": ("idle+drain", OK, "Prolog error"),
+            "n91": ("idle+drain", report("cannot-run", "gpu-count-pci"), "Kill task failed"),
+            "n92": ("idle+drain", report("cannot-run", "gpu-lost"), "Prolog error"),
+        }
+        others = view(**special).nodes
+        made = tick(ClusterView({**others, **{name: found[name] for name in list(found)[:20]}}))
+        assert names(made, RESUME) == []
+        assert names(made, REWRITE) == ["n92"]
+
+
+class TestResume:
+    DRAINED = ("idle+drain", OK, ours("transient ib-link-downed@mlx5_0/1"))
+
+    def test_a_transient_finding_that_is_over_after_clean_cycles(self) -> None:
+        memory = Memory(clean={"n1": NOW - CLEAN_SECONDS})
+        assert names(tick(view(n1=self.DRAINED), memory), RESUME) == ["n1"]
+        early = Memory(clean={"n1": NOW - CLEAN_SECONDS + 1})
+        assert tick(view(n1=self.DRAINED), early).actions == []
+
+    def test_no_memory_waits(self) -> None:
+        made = tick(view(n1=self.DRAINED))
+        assert made.actions == []
+        assert names(tick(view(n1=self.DRAINED), made.memory, now=NOW + CLEAN_SECONDS), RESUME) == ["n1"]
+
+    @pytest.mark.parametrize("health_class", ["cannot-run", "rma", "reset", "degraded"])
+    def test_no_other_class(self, health_class: str) -> None:
+        memory = Memory(clean={"n1": NOW - 9999})
+        assert tick(view(n1=("idle+drain", OK, ours(f"{health_class} xid-79"))), memory).actions == []
+
+    def test_none_where_the_site_says_so(self) -> None:
+        chosen = settings()
+        chosen = ControlSettings(chosen.caps, chosen.groups, chosen.dry_run_until, False, of_node=chosen.of_node)
+        assert tick(view(n1=self.DRAINED), Memory(clean={"n1": 0}), chosen).actions == []
+
+    def test_a_node_that_is_down_is_not_resumed(self) -> None:
+        found = view(n1=("down+drain", OK, self.DRAINED[2]))
+        assert tick(found, Memory(clean={"n1": 0})).actions == []
+
+    def test_it_is_never_held(self) -> None:
+        special = {f"n{number}": ("idle+drain", OK, "fan") for number in range(2, 60)}
+        memory = Memory(clean={"n1": 0}, drains=[NOW] * 50)
+        assert names(tick(view(n1=self.DRAINED, **special), memory), RESUME) == ["n1"]
+
+    def test_it_makes_room(self) -> None:
+        special = {f"n{number}": ("idle+drain", OK, "fan") for number in range(2, 11)}
+        found = view(n1=self.DRAINED, n95=("idle", XID, ""), **special)
+        made = tick(found, Memory(clean={"n1": 0}), settings(rack=100, partition=100))
+        assert [(one.kind, one.node) for one in made.actions] == [(RESUME, "n1"), (DRAIN, "n95")]
+
+    def test_a_node_that_returns_too_often_needs_service(self) -> None:
+        memory = Memory(clean={"n1": 0}, resumes=[[NOW - 9, "n1", "transient"], [NOW - 5, "n1", "transient"]])
+        (action,) = tick(view(n1=self.DRAINED), memory).actions
+        assert (action.kind, action.text.split()[0]) == (REWRITE, "service")
+        in_service = view(n1=("idle+drain", OK, ours(action.text)))
+        assert tick(in_service, memory).actions == []
+
+    def test_a_drain_that_failed_is_tried_again(self) -> None:
+        found = view(n1=("idle", XID, ""))
+        assert names(tick(found, tick(found).memory), DRAIN) == ["n1"]
+
+    def test_a_persons_resume_holds_until_the_report_changes(self) -> None:
+        first = tick(view(n1=("idle", XID, "")))
+        drained = tick(view(n1=("idle+drain", XID, ours("reset xid-79"))), first.memory)
+        resumed = tick(view(n1=("idle", XID, "")), drained.memory)
+        assert resumed.actions == []
+        assert "person" in resumed.holds[0].why
+        newer = view(n1=("idle", report("reset", "xid-48", time=int(NOW) + 50), ""))
+        assert names(tick(newer, resumed.memory), DRAIN) == ["n1"]
+
+
+class TestRewrite:
+    @pytest.mark.parametrize(
+        "reason", ["Prolog error", "Epilog error", "Kill task failed", "Prolog error : Not responding"]
+    )
+    def test_reasons_of_slurm_get_the_finding(self, reason: str) -> None:
+        made = tick(view(n1=("idle+drain", XID, reason)))
+        assert [(one.kind, one.text.split()[0]) for one in made.actions] == [(REWRITE, "reset")]
+
+    def test_a_worse_finding_replaces_a_better_one_and_no_other(self) -> None:
+        worse = view(n1=("idle+drain", XID, ours("transient ib")))
+        assert names(tick(worse), REWRITE) == ["n1"]
+        for text in ("reset xid-79", "rma xid-64", "service resumed 2 times"):
+            assert tick(view(n1=("idle+drain", XID, ours(text)))).actions == []
+
+
+def test_a_dry_run_decides_the_same_and_spends_no_resume() -> None:
+    made = tick(view(n1=("idle", XID, "")), acts=False)
+    assert (made.acts, names(made, DRAIN)) == (False, ["n1"])
+    assert made.memory.ours == {}
+
+
+def test_a_held_node_is_paged_after_a_quarter_of_an_hour() -> None:
+    found = view(**{f"n{number}": ("idle", report("reset", f"c{number}"), "") for number in (1, 2, 3)})
+    first = tick(found)
+    assert [one.kind for one in first.pages] == []
+    drained = {name: ("idle+drain", report("reset", "c"), ours("reset c")) for name in ("n1", "n2")}
+    made = tick(view(n3=("idle", report("reset", "c3"), ""), **drained), first.memory, now=NOW + 901)
+    assert [one.kind for one in made.pages] == ["held"]
+    assert made.holds[0].since == NOW
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"version": 2}', '{"version": 1, "drains": {"a": 1}}', '{"version": 1, "ours": [1]}']
+)
+def test_a_damaged_memory_is_empty(text: str) -> None:
+    assert limiter_memory.from_text(text) == Memory()
+
+
+def test_the_memory_is_read_back() -> None:
+    made = tick(view(n1=("idle", XID, "")))
+    assert limiter_memory.from_text(made.memory.text()) == made.memory
+    assert json.loads(made.memory.text())["drains"] == [NOW]
