@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from .cluster_view import ClusterView
@@ -59,4 +59,4 @@ def acting_state(
 
 def _until(settings: ControlSettings) -> float | None:
     until = settings.dry_run_until
-    return datetime(until.year, until.month, until.day).timestamp() if until else None
+    return time.mktime(until.timetuple()) if until else None

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A real Slurm of four nodes on this machine: one slurmctld, and a `slurmd -N` for each node, which a reboot stops and starts again.
+"""A real Slurm of four nodes, or of given ones, on this machine: one slurmctld, and a `slurmd -N` for each node, which a reboot stops and
+starts again.
 
 A slurmd that starts after a reboot has a clock of its own, by which the kernel has just started: the machine itself does not boot. Its
 option -b would report its start as the boot. That time varies by a second from one registration to the next, and slurmctld may take it for
@@ -15,7 +16,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live import slurm_commands
@@ -81,8 +82,9 @@ def _just_booted() -> list[str]:
 class RealSlurm:
     """Use as a context. `stay_off` has nodes that do not start again; `late` is the time that a reboot takes, in seconds."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, names: Sequence[str] = NODES) -> None:
         self.folder = folder
+        self.names = tuple(names)
         self.conf = folder / "slurm.conf"
         self.stay_off: set[str] = set()
         self.late = 2.0
@@ -94,10 +96,10 @@ class RealSlurm:
         self._thread = threading.Thread(target=self._firmware, daemon=True)
 
     def __enter__(self) -> RealSlurm:
-        ports = free_ports(1 + len(NODES))
+        ports = free_ports(1 + len(self.names))
         lines = [
             f"NodeName={name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port} CPUs=2 Sockets=1 CoresPerSocket=2 RealMemory=100"
-            for name, port in zip(NODES, ports[1:], strict=True)
+            for name, port in zip(self.names, ports[1:], strict=True)
         ]
         user = "root" if os.geteuid() == 0 else os.environ.get("USER", "nobody")
         self.conf.write_text(
@@ -110,7 +112,7 @@ class RealSlurm:
         program.chmod(0o755)
         (self.folder / "state").mkdir()
         self.start_controller()
-        for name in NODES:
+        for name in self.names:
             (self.folder / f"spool.{name}").mkdir()
             self.start_node(name)
         self._thread.start()
@@ -120,7 +122,7 @@ class RealSlurm:
     def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join()
-        for name in (*NODES, "slurmctld"):
+        for name in (*self.names, "slurmctld"):
             self.kill(name)
 
     def start_controller(self) -> None:
