@@ -68,13 +68,13 @@ class NodePublisher:
     def publish(self, judgement: Judgement, facts: NodeFacts, now: Moment) -> None:
         """Write the verdict, then keep evidence, then propose the report. UnwrittenVerdictError: the verdict is not the new one."""
         self.judgement = judgement
-        self._write(judgement, facts, now)
         report = self._report(judgement, facts, now)
+        self._write(judgement, facts, now, report)
         new = _new_findings(judgement, self.memory.published, facts.boot)
         if new and self._is_wanted(new, judgement, now.uptime):
             self._keep_evidence(new, judgement, facts, now, report.jobs)
             report = replace(report, evidence=self._bundle.digest if self._bundle else "")
-            self._write(judgement, facts, now)
+            self._write(judgement, facts, now, report)
         self.memory.published = report
         reporter = self.outputs.reporter
         if reporter is not None and not is_same(self._proposed, report):
@@ -115,7 +115,7 @@ class NodePublisher:
             self._note("report", reporter.problem)
         return bool(self.outputs.children.running) or (reporter is not None and reporter.is_running)
 
-    def _write(self, judgement: Judgement, facts: NodeFacts, now: Moment) -> None:
+    def _write(self, judgement: Judgement, facts: NodeFacts, now: Moment, report: NodeReport) -> None:
         verdict = Verdict(
             judgement.status,
             facts.boot,
@@ -124,14 +124,14 @@ class NodePublisher:
             judgement.health_class or NO_CLASS,
             judgement.text,
         )
-        self.outputs.files.write(verdict, self._details(judgement, facts, now, verdict))
+        self.outputs.files.write(verdict, self._details(judgement, report, now, verdict))
 
-    def _details(self, judgement: Judgement, facts: NodeFacts, now: Moment, verdict: Verdict) -> dict[str, Any]:
+    def _details(self, judgement: Judgement, report: NodeReport, now: Moment, verdict: Verdict) -> dict[str, Any]:
         bundle = self._bundle
         return {
             "version": 1,
             "node": self.settings.node,
-            "boot": facts.boot,
+            "boot": verdict.boot,
             "uptime": verdict.written,
             "time": utc(now.time),
             "valid": verdict.valid,
@@ -139,8 +139,9 @@ class NodePublisher:
             "class": judgement.health_class,
             "text": judgement.text,
             "checks": list(judgement.checks),
-            "jobs": list(facts.running_jobs),
-            "evidence": {"digest": bundle.digest, "folder": bundle.folder.name} if bundle else None,
+            "jobs": list(report.jobs),
+            "evidence": report.evidence,
+            "evidence_folder": bundle.folder.name if bundle and bundle.digest == report.evidence else "",
             "problems": self._problems(),
             "findings": to_json(judgement.findings[:MOST_FINDINGS]),
         }

@@ -39,7 +39,7 @@ def memory_folder(tmp_path: Path) -> Iterator[Path]:
     if not os.access("/dev/shm", os.W_OK):
         yield tmp_path
         return
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="bedplate-agent-") as folder:
         yield Path(folder)
 
 
@@ -94,7 +94,10 @@ def test_event_is_a_verdict_evidence_and_a_report_with_the_job(tmp_path: Path) -
     assert simulation.report["c"] == [f"xid-79@{GPU}"]
     assert simulation.report["j"] == [4711]
     assert simulation.report["e"] == json.loads((bundle / "bundle.json").read_bytes())["digest"]
-    assert simulation.details["evidence"]["folder"] == bundle.name
+    assert (simulation.details["evidence"], simulation.details["evidence_folder"]) == (
+        simulation.report["e"],
+        bundle.name,
+    )
 
 
 def test_state_without_change_is_reported_once_and_has_one_bundle(tmp_path: Path) -> None:

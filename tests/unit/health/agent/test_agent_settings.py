@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,11 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent.agen
     load,
     settings_of,
 )
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.thresholds import rows_for
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load as load_cluster
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.health import node_health_part
+
+from .agent_kit import REPOSITORY
 
 DAY = 86400
 
@@ -42,6 +48,20 @@ def test_settings_of_the_role_are_read(tmp_path: Path) -> None:
     probes = node_health.probe_settings(settings, AgentPaths(tmp_path))
     assert (probes.has_gpus, probes.has_rails, probes.mounts) == (True, True, ("/scratch",))
     assert probes.checks == f"{tmp_path}/etc/bedplate/health/checks.d"
+
+
+def test_settings_that_the_role_writes_are_accepted(tmp_path: Path) -> None:
+    file = tmp_path / "site.bedplate.yml"
+    section = "health: {ignore: [{check: xid-94, reason: r, until: 2027-01-31}]}\nmonitoring: {}\n"
+    file.write_text((REPOSITORY / "tests/unit/cluster/base.yml").read_text() + section)
+    cluster = load_cluster(file)
+    for node in cluster.nodes:
+        assert cluster.health is not None
+        written = json.loads(json.dumps(node_health_part.settings(cluster, cluster.health, node)))
+        found = settings_of(written)
+        assert (found.node, found.interval) == (node.name, cluster.health.interval)
+        assert found.ignore == {"xid-94": date(2027, 1, 31)}
+        rows_for(found.profile)
 
 
 @pytest.mark.parametrize(
