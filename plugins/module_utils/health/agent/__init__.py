@@ -1,1 +1,1 @@
-"""The agent of a node: read, judge, write the verdict, report it to Slurm, keep evidence."""
+"""Judge one node, publish its verdict, and report it to Slurm."""
