@@ -18,7 +18,7 @@ class ControlState:
     """Hold one tick of a controller. Times in seconds since 1970.
 
     `last_tick`: the last one that read all nodes from Slurm, or that found another controller in charge. `dry_run_until`: the first
-    moment of the day on which it begins to act, None without a date. `held`: class -> sick nodes that are not drained;
+    moment of the day on which it begins to act, None without a date. `held`: check and cap -> sick nodes that are not drained;
     `held_longest`: seconds that the first of them is held. `suspects`: check -> nodes that newly fail it. `drains`: class -> drains
     since the start. `problems`: parts of the controller that failed.
     """
@@ -28,7 +28,7 @@ class ControlState:
     is_dry_run: bool
     dry_run_until: float | None
     unavailable: int = 0
-    held: Mapping[str, int] = field(default_factory=dict)
+    held: Mapping[tuple[str, str], int] = field(default_factory=dict)
     held_longest: float = 0.0
     suspects: Mapping[str, int] = field(default_factory=dict)
     drains: Mapping[str, int] = field(default_factory=dict)
@@ -73,8 +73,8 @@ def control_metrics(state: ControlState) -> list[Metric]:
         Metric(
             "bedplate_health_control_held",
             GAUGE,
-            "Sick nodes that a cap, a suspect check or a person's reason holds, by class.",
-            [({"class": name}, count) for name, count in sorted(state.held.items())],
+            "Sick nodes that a cap, a suspect check or a person's reason holds.",
+            [({"check": check, "cap": cap}, count) for (check, cap), count in sorted(state.held.items())],
         ),
         Metric(
             "bedplate_health_control_held_longest_seconds",

@@ -50,6 +50,7 @@ def acting_state(
         dry_run_until=_until(settings),
         unavailable=len(view.unavailable),
         held=held,
+        held_longest=max((now - one.since for one in decision.holds), default=0.0),
         suspects={name: len(decision.memory.failing.get(name, {})) for name in decision.memory.suspects},
         drains={name: count for name, count in totals.items() if name != "resume"},
         resumes=totals.get("resume", 0),
