@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A real Slurm of four nodes, or of given ones, on this machine: one slurmctld, and a `slurmd -N` for each node, which a reboot stops and
-starts again.
+"""A real Slurm of four nodes, or of given ones, on this machine: a slurmctld, and for each a `slurmd -N`, which a reboot restarts.
 
 A slurmd that starts after a reboot has a clock of its own, by which the kernel has just started: the machine itself does not boot. Its
 option -b would report its start as the boot. That time varies by a second from one registration to the next, and slurmctld may take it for
