@@ -16,7 +16,8 @@ is_number() {
     case $1 in '' | *[!0123456789]* | 0?* | ???????????*) return 1 ;; esac
 }
 
-# Set `strays` to the user's processes outside of jobs and logins, `others` to the reason to end none, and `count` to all of them.
+# Set `strays` to the user's processes outside of jobs and logins, and `count` to the number of all. `others` is not empty if one of them
+# belongs to another job or a login, or to nothing that is known: then none is ended.
 look() {
     strays='' others='' count=0
     for process in $(find /proc -mindepth 1 -maxdepth 1 -name '[1-9]*' -uid "$user" -printf '%f\n' 2>/dev/null); do
@@ -27,11 +28,12 @@ look() {
         [ -d "/proc/$process" ] || continue
         count=$((count + 1))
         case $groups in
-            '') others="process $process of an unknown place" ;;
             *slurm*"/job_$job/"* | *slurm*"/job_$job "*) ;;
-            *slurm*/job_[0-9]*) others="another job" ;;
-            */session-*.scope* | */ssh.service* | */sshd.service* | */ssh@* | */sshd@*) others="a login" ;;
-            *) strays="$strays $process" ;;
+            *slurm*) others=yes ;;
+            */session-*.scope* | */ssh.service* | */sshd.service* | */ssh@* | */sshd@*) others=yes ;;
+            *:/[!\ ]*) strays="$strays $process" ;;
+            # Not read, or in no group at all.
+            *) others=yes ;;
         esac
     done
 }

@@ -12,21 +12,19 @@ from pathlib import Path
 SCRIPTS = Path(__file__).parents[4] / "roles/node_health/files"
 BOOT = "11111111-2222-3333-4444-555555555555"
 UPTIME = 5000
+FILES = ("/etc/bedplate", "/run/bedplate")
 _MOVED = (
-    "/etc/bedplate",
-    "/run/bedplate",
+    *FILES,
     "/proc/sys/kernel/random/boot_id",
     "/proc/uptime",
     "/dev/shm",
     "/sys/fs/cgroup",
 )
-SHELLS: dict[str, list[str]] = {"dash": ["dash"], "bash": ["bash"], "busybox": ["busybox", "sh"]}
-"""Shells that may be a node's sh. bash runs as `sh`, which is another mode of it."""
 
 
 def shells() -> list[str]:
-    """Return the shells of this machine, the first of which is its sh on Debian."""
-    return [name for name, argv in SHELLS.items() if shutil.which(argv[0])]
+    """Return the shells of this machine that may be a node's sh."""
+    return [name for name in ("dash", "bash", "busybox") if shutil.which(name)]
 
 
 class ScriptNode:
@@ -54,13 +52,21 @@ class ScriptNode:
     def verdict(self, text: str | bytes) -> None:
         (self.health / "verdict").write_bytes(text if isinstance(text, bytes) else text.encode())
 
-    def script(self, name: str, *changes: tuple[str, str]) -> Path:
+    def sh(self, shell: str) -> str:
+        """Return a link `sh` to a shell: bash and busybox see by their name that they are sh."""
+        link = self.folder / "shells" / shell / "sh"
+        if not link.is_symlink():
+            link.parent.mkdir(parents=True)
+            link.symlink_to(str(shutil.which(shell)))
+        return str(link)
+
+    def script(self, name: str, *changes: tuple[str, str], moved: Sequence[str] = _MOVED) -> Path:
         """Write a script with moved paths, and with changes of its text, each of which must apply."""
         text = (SCRIPTS / name).read_text()
         for old, new in changes:
             assert old in text, f"{old!r} is not in {name}"
             text = text.replace(old, new)
-        for path in _MOVED:
+        for path in moved:
             text = text.replace(path, f"{self.folder}{path}")
         # A program of the script is a stub of the test, or one of the system.
         text = text.replace("PATH=/usr/sbin", f"PATH={self.stubs}:/usr/sbin")
@@ -80,12 +86,11 @@ class ScriptNode:
     def run(
         self, path: Path, shell: str = "dash", arguments: Sequence[str] = (), options: Sequence[str] = (), **env: str
     ) -> subprocess.CompletedProcess[str]:
-        """Run a script as slurmd does: without PATH, with nothing on standard input."""
+        """Run a script as slurmd does: without PATH, with nothing on standard input; in its folder, where a pattern finds files."""
         return subprocess.run(
-            command(path, shell, arguments, options),
-            executable=shutil.which(SHELLS[shell][0]),
+            [self.sh(shell), *options, str(path), *arguments],
             env=env,
-            cwd="/",
+            cwd=self.folder,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",
@@ -98,12 +103,6 @@ class ScriptNode:
         """Return the counted causes."""
         path = self.health / "passed"
         return path.read_text().split() if path.is_file() else []
-
-
-def command(path: Path, shell: str, arguments: Sequence[str] = (), options: Sequence[str] = ()) -> list[str]:
-    """Return a shell's arguments; bash sees that its name is sh."""
-    argv = SHELLS[shell]
-    return ["sh" if shell == "bash" else argv[0], *argv[1:], *options, str(path), *arguments]
 
 
 def is_root() -> bool:

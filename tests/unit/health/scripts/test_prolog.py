@@ -175,7 +175,7 @@ def test_a_read_only_file_system_changes_nothing(node, shell):
         pytest.skip("needs root to mount")
     script = node.script(NAME)
     mount = f"mount --bind {node.health} {node.health} && mount -o remount,ro,bind {node.health} && "
-    inner = f"{mount} ! touch {node.health}/x 2>/dev/null && exec {' '.join([shell, *(['sh'] if shell == 'busybox' else [])])} {script}"
+    inner = f"{mount} ! touch {node.health}/x 2>/dev/null && exec {node.sh(shell)} {script}"
     done = subprocess.run(["unshare", "--mount", "sh", "-c", inner], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -196,5 +196,5 @@ def test_an_error_of_the_shell_itself_passes(node, shell):
 
 def test_a_closed_standard_error_does_not_pass_a_sick_node(node, shell):
     node.verdict(SICK)
-    argv = [shell, *(["sh"] if shell == "busybox" else []), str(node.script(NAME))]
+    argv = [node.sh(shell), str(node.script(NAME))]
     assert subprocess.run(["sh", "-c", 'exec "$@" 2>&-', "sh", *argv], check=False).returncode == 1

@@ -79,11 +79,15 @@ def _just_booted() -> list[str]:
 
 
 class RealSlurm:
-    """Use as a context. `stay_off` has nodes that do not start again; `late` is the time that a reboot takes, in seconds."""
+    """Use as a context. `stay_off` has nodes that do not start again; `late` is the time that a reboot takes, in seconds.
 
-    def __init__(self, folder: Path, names: Sequence[str] = NODES) -> None:
+    `options` are further lines of slurm.conf.
+    """
+
+    def __init__(self, folder: Path, names: Sequence[str] = NODES, options: Sequence[str] = ()) -> None:
         self.folder = folder
         self.names = tuple(names)
+        self.options = options
         self.conf = folder / "slurm.conf"
         self.stay_off: set[str] = set()
         self.late = 2.0
@@ -102,7 +106,8 @@ class RealSlurm:
         ]
         user = "root" if os.geteuid() == 0 else os.environ.get("USER", "nobody")
         self.conf.write_text(
-            _CONF.format(ports=ports, folder=self.folder, nodes="\n".join(lines), user=user, resume=RESUME_TIMEOUT)
+            "\n".join([*self.options, ""])
+            + _CONF.format(ports=ports, folder=self.folder, nodes="\n".join(lines), user=user, resume=RESUME_TIMEOUT)
         )
         (self.folder / "reboots").mkdir()
         program = self.folder / "reboot"
@@ -165,6 +170,12 @@ class RealSlurm:
         job = done.stdout.strip()
         self.until(lambda nodes: job in nodes[node].jobs, 30)
         return job
+
+    def srun(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run srun as a person does."""
+        return subprocess.run(
+            ["srun", *words], env=self._environment(), capture_output=True, text=True, check=False, cwd=self.folder
+        )
 
     def job(self, job: str) -> dict[str, str]:
         """Return what Slurm has of a job."""
