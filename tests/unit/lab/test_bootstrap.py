@@ -26,5 +26,5 @@ def test_tools_that_are_missing_are_named_with_their_packages_and_fail_where_the
     assert done.returncode == status
     said, _dot, packages = done.stderr.partition(". Run as root: apt-get install ")
     assert said.startswith("bootstrap: NOT TESTED: what needs ")
-    assert {"scontrol", "ibsim", "ibdmchk"} <= set(said.split())
-    assert {"slurm-client", "ibsim-utils", "ibutils", "munge"} <= set(packages.split())
+    assert {"scontrol", "ibsim", "ibdmchk", "promtool"} <= set(said.split())
+    assert {"slurm-client", "ibsim-utils", "ibutils", "munge", "prometheus-alertmanager"} <= set(packages.split())
