@@ -197,11 +197,11 @@ def plugins_page() -> str:
 
 
 def health_page() -> str:
-    """Return the page of the checks of a node's health, from the tables of module_utils/health/judge."""
-    folder = ROOT / "plugins/module_utils/health/judge"
+    """Return the page of the checks of a node's health, from the tables of module_utils/health/tables."""
+    folder = ROOT / "plugins/module_utils/health/tables"
     lines = [
         "# Checks of a node's health\n\n",
-        NOTE.format("the tables in plugins/module_utils/health/judge"),
+        NOTE.format("the tables in plugins/module_utils/health/tables"),
         "\nNo limit was checked on hardware. `verified`: the source in the table has the number.\n\n## Readings\n\n",
         "`equals`: another value is bad; `at_least`: less is bad; all others: the limit and more. Samples: so many in a row.\n\n",
         "| check | what | kind | warn | critical | samples | class | clears by | verified |\n",

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.health_finding import HealthFinding
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import (
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.health_finding import HealthFinding
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import (
     KernelEvent,
     NodeFacts,
     NodeProfile,

@@ -9,10 +9,10 @@ from datetime import date
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge import thresholds as table
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import NodeProfile
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import NodeProfile
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.rules_kernel import named_checks
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.threshold_row import ThresholdError
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.tables import thresholds as table
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.tables.threshold_row import ThresholdError
 
 from ..slurm.tables.conf_text import text_of
 from .model import DrainCaps, Health, IgnoredCheck, Monitoring, Profile, Slurm

@@ -49,7 +49,7 @@ def settings(cluster: Cluster, health: Health, node: Node) -> dict[str, Any]:
 
 
 def profile_settings(health: Health, profile: Profile) -> dict[str, Any]:
-    """Return a NodeProfile of module_utils/health/judge/node_facts.py as plain data."""
+    """Return a NodeProfile of module_utils/health/facts/node_facts.py as plain data."""
     rails = [nic.name for nic in profile.nics if nic.rail is not None]
     model = profile.gpus.model if profile.gpus else ""
     return {

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from ..facts.node_facts import KernelEvent, NodeFacts, NodeProfile, Reading
 from ..judge.judgement import FAIL, Judgement, judge
 from ..judge.kernel_memory import remembered
-from ..judge.node_facts import KernelEvent, NodeFacts, NodeProfile, Reading
 from ..judge.node_history import NodeHistory
 from ..kernel_log.kernel_cursor import Batch
 from ..kernel_log.kernel_events import XID

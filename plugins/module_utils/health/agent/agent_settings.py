@@ -14,7 +14,7 @@ from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from ..judge.node_facts import NodeProfile
+from ..facts.node_facts import NodeProfile
 
 SHORTEST, LONGEST = 1, 3600
 """Seconds that a tick may last."""

@@ -22,12 +22,12 @@ from pathlib import Path
 
 from ...common.command import find
 from ...common.files import atomic_write
-from ..judge.threshold_row import ThresholdError
-from ..judge.thresholds import rows_for
 from ..probes.all_probes import probes
 from ..probes.probe_child import ProbeChildren
 from ..probes.probe_settings import ProbeSettings, settings_from
 from ..report.service_notify import READY, STOPPING, WATCHDOG, notify
+from ..tables.threshold_row import ThresholdError
+from ..tables.thresholds import rows_for
 from . import state_file
 from .agent_lock import AgentLock, LockedError
 from .agent_loop import Agent

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...common.sysfs import Root
-from ..judge.node_facts import KernelEvent
+from ..facts.node_facts import KernelEvent
 from . import job_ring
 from .clock import Moment
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...common.sysfs import Root
-from ..judge.node_facts import Reading
+from ..facts.node_facts import Reading
 from ..probes.all_probes import Probe, begin, readings_of
 from ..probes.probe_child import ProbeChildren
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from ...common.finding import to_json
-from ..judge.health_finding import CANNOT_RUN, NOTE, HealthFinding
+from ..facts.health_finding import CANNOT_RUN, NOTE, HealthFinding
+from ..facts.node_facts import KernelEvent, NodeFacts
 from ..judge.judgement import Judgement
-from ..judge.node_facts import KernelEvent, NodeFacts
 from ..probes.probe_child import ProbeChildren
 from ..report.node_extra import MOST_CHECKS, NodeReport
 from ..report.verdict_line import NO_CLASS, Verdict

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..judge.health_finding import CANNOT_RUN, CLASSES
+from ..facts.health_finding import CANNOT_RUN, CLASSES
 from ..probes.probe_child import Ended
 from ..report.node_extra import ExtraError, NodeReport, merged, report_of
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...common.files import atomic_write
-from ..judge.health_finding import CLASSES, HealthFinding
+from ..facts.health_finding import CLASSES, HealthFinding
 from ..report.verdict_line import STATUSES
 
 PREFIX = "bedplate_health"

@@ -72,7 +72,7 @@ class NodeState:
 
     @property
     def owner(self) -> str:
-        """Return who has the node: FREE, OURS, OF_SLURM or FOREIGN.
+        """Return the owner: FREE, OURS, OF_SLURM or FOREIGN.
 
         A reason of a person counts on a node in service, too: a drain would replace it. A drained node without a reason is a person's.
         """
@@ -89,7 +89,7 @@ class NodeState:
 
     @property
     def is_unavailable(self) -> bool:
-        """Return whether the node counts as unavailable: it takes no job, or belongs to somebody."""
+        """Return whether the node counts as unavailable: it takes no job, or it has another owner than FREE."""
         return bool(self.states & OUT) or self.owner != FREE
 
 

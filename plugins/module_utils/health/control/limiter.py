@@ -10,7 +10,7 @@ import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ..judge.health_finding import CLASSES, NOTE, TRANSIENT
+from ..facts.health_finding import CLASSES, NOTE, TRANSIENT
 from ..report.node_extra import NodeReport
 from ..report.verdict_line import FAIL, OK, WARN
 from .cap_room import Room

@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...common.versions import matches
-from .node_facts import NodeProfile
+from ..facts.node_facts import NodeProfile
+from ..tables.threshold_row import ANY, AT_LEAST, DELTA, EQUALS, LEVEL, PROFILE, RATE, STATES, Limit, ThresholdRow
 from .reading_series import Sample, Series
-from .threshold_row import ANY, AT_LEAST, DELTA, EQUALS, LEVEL, PROFILE, RATE, STATES, Limit, ThresholdRow
 
 GOOD, PENDING, WARN, CRITICAL = SIDES = ("good", "pending", "warn", "critical")
 _WORDS = {

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from .health_finding import NOTE, HealthFinding, finding
-from .node_facts import NodeProfile, Reading
-from .sources import device_key
-from .threshold_row import (
+from ..facts.health_finding import NOTE, HealthFinding, finding
+from ..facts.node_facts import NodeProfile, Reading
+from ..tables.threshold_row import (
     ALWAYS,
     CHECK,
     GPU,
@@ -22,6 +21,7 @@ from .threshold_row import (
     RAILS,
     ThresholdRow,
 )
+from .sources import device_key
 
 NOT_SUPPORTED = "not supported"
 """Start of `Reading.problem` if the device or the driver does not have the quantity. Only an `optional` row accepts it."""

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...common.finding import NOTICE, WARNING
-from .health_finding import CANNOT_RUN, DEGRADED, NOTE, RESET, RMA, TRANSIENT, HealthFinding, worst
-from .node_facts import KernelEvent, NodeFacts, NodeProfile
+from ..facts.health_finding import CANNOT_RUN, DEGRADED, NOTE, RESET, RMA, TRANSIENT, HealthFinding, worst
+from ..facts.node_facts import KernelEvent, NodeFacts, NodeProfile
+from ..tables.threshold_row import NVLINK, ThresholdRow
+from ..tables.thresholds import rows_for
 from .node_history import Latch, NodeHistory
 from .rules_kernel import judge_events
 from .rules_readings import judged_readings, merged, ordered
 from .sources import device_key, independent
-from .threshold_row import NVLINK, ThresholdRow
-from .thresholds import rows_for
 
 OK, WARN, FAIL, UNKNOWN = "ok", "warn", "fail", "unknown"
 JudgeEvents = Callable[[Sequence[KernelEvent], NodeFacts, NodeProfile], "list[HealthFinding]"]

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from .health_finding import NOTE
-from .node_facts import KernelEvent, NodeFacts
+from ..facts.health_finding import NOTE
+from ..facts.node_facts import KernelEvent, NodeFacts
+from ..tables.xid_rows import TABLE, UNCOUNTED
+from ..tables.xid_tables import line_rows, xids
 from .rules_kernel import GAP, NOTE_SECONDS, RESET, age
 from .rules_xid import SXID, XID
-from .xid_rows import TABLE, UNCOUNTED
-from .xid_tables import line_rows, xids
 
 MOST = 2000
 """Events that are kept."""

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from ..facts.health_finding import HealthFinding, finding
+from ..facts.node_facts import KernelEvent, NodeFacts, NodeProfile, Reading
+from ..tables.threshold_row import COUNTER, REBOOT, RESET, ThresholdRow
 from .crossing import CRITICAL, GOOD, Crossing
 from .expectations import applies
-from .health_finding import HealthFinding, finding
-from .node_facts import KernelEvent, NodeFacts, NodeProfile, Reading
 from .node_history import Latch, NodeHistory, is_sample
 from .sources import device_key
-from .threshold_row import COUNTER, REBOOT, RESET, ThresholdRow
 
 _EVENTS = {RESET: "a GPU reset or a reboot", REBOOT: "a reboot", COUNTER: "its counter is smaller"}
 RESET_EVENT = "reset"

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from .health_finding import CLASSES
-from .node_facts import NodeFacts, Reading
+from ..facts.health_finding import CLASSES
+from ..facts.node_facts import NodeFacts, Reading
 from .reading_series import Run, Sample, Series, thinned
 from .sources import device_key, group
 

@@ -14,12 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...common.finding import WARNING
-from .health_finding import CLASSES, NOTE, RMA, HealthFinding, finding
-from .node_facts import KernelEvent, NodeFacts, NodeProfile
+from ..facts.health_finding import CLASSES, NOTE, RMA, HealthFinding, finding
+from ..facts.node_facts import KernelEvent, NodeFacts, NodeProfile
+from ..tables.xid_rows import LineRow
+from ..tables.xid_tables import line_rows, sxid_row, xids
 from .rules_repeats import repeated
 from .rules_xid import SXID, XID, Decision, decide_sxid, decide_xid
-from .xid_rows import LineRow
-from .xid_tables import line_rows, sxid_row, xids
 
 SOURCES = ("kernel-log",)
 GAP, RESET = "gap", "reset"

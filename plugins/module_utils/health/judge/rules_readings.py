@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 
 from ...common.finding import ERROR, NOTICE, WARNING
 from ...common.versions import matches
+from ..facts.health_finding import CLASSES, DEGRADED, NOTE, HealthFinding, finding, worst
+from ..facts.node_facts import NodeFacts, NodeProfile, Reading
+from ..tables.threshold_row import CHECK, ThresholdRow
+from ..tables.thresholds import default, rows_for
 from .crossing import CRITICAL, GOOD, PENDING, crossing, problem_of
 from .expectations import NOT_SUPPORTED, is_expected, missing, unread
-from .health_finding import CLASSES, DEGRADED, NOTE, HealthFinding, finding, worst
 from .latches import Outcome, carried, last_resets
-from .node_facts import NodeFacts, NodeProfile, Reading
 from .node_history import Latch, NodeHistory, is_sample
 from .sources import device_key, is_own
-from .threshold_row import CHECK, ThresholdRow
-from .thresholds import default, rows_for
 
 DRIVER_VERSION = "driver-version"
 KNOWN_DEFECT = "driver-known-defect"

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from .health_finding import HealthFinding, finding
-from .node_facts import KernelEvent
+from ..facts.health_finding import HealthFinding, finding
+from ..facts.node_facts import KernelEvent
+from ..tables.xid_rows import REGISTERS, Repeat
+from ..tables.xid_tables import xids
 from .rules_xid import XID, register_rows
-from .xid_rows import REGISTERS, Repeat
-from .xid_tables import xids
 
 Age = Callable[[KernelEvent], float]
 _HOUR = 3600

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .health_finding import NOTE, worst
-from .node_facts import KernelEvent
-from .xid_rows import FOLLOWED, RECOVERY_ACTION, REGISTERS, WORD, RegisterRow, SxidRow, XidRow
-from .xid_tables import xids
+from ..facts.health_finding import NOTE, worst
+from ..facts.node_facts import KernelEvent
+from ..tables.xid_rows import FOLLOWED, RECOVERY_ACTION, REGISTERS, WORD, RegisterRow, SxidRow, XidRow
+from ..tables.xid_tables import xids
 
 XID, SXID = "xid", "sxid"
 FATAL, NONFATAL = "Fatal", "Nonfatal"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ...common.files import atomic_write
-from ..judge.node_facts import KernelEvent
+from ..facts.node_facts import KernelEvent
 from .kernel_events import event_of, from_json, gap, to_json
 from .kernel_records import KernelRecord, parse, sequence_of, split
 from .record_source import RecordSource

@@ -13,8 +13,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..judge.node_facts import KernelEvent
-from ..judge.xid_tables import line_rows
+from ..facts.node_facts import KernelEvent
+from ..tables.xid_tables import line_rows
 from .kernel_records import KernelRecord
 
 XID, SXID, GAP, RESET = "xid", "sxid", "gap", "reset"

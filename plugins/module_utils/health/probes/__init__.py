@@ -1,1 +1,1 @@
-"""Read the health of GPUs, links, PCI Express and mounts, in children that may hang."""
+"""Read GPUs, links, PCI Express and mounts in bounded children."""

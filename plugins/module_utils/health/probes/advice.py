@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ..judge.node_facts import Reading
+from ..facts.node_facts import Reading
 from .reading_lines import one_line, unread
 
 DCGM, GPUD, VALIDATION = SOURCES = ("dcgm", "gpud", "validation")

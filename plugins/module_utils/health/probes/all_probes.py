@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ...common.sysfs import Root
-from ..judge.node_facts import Reading
+from ..facts.node_facts import Reading
 from . import (
     advice,
     driver_probe,

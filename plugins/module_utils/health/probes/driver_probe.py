@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ...common.sysfs import Root
 from ...gpu.devices.gpu_devices import GPUS, address_of, parse_information
-from ..judge.node_facts import Reading
+from ..facts.node_facts import Reading
 from .probe_settings import MODULE
 from .reading_lines import unread
 

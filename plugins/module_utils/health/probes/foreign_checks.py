@@ -15,7 +15,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from ..judge.node_facts import Reading
+from ..facts.node_facts import Reading
 from .reading_lines import one_line, unread
 
 PREFIX = "foreign/"

@@ -8,7 +8,7 @@ from ctypes import byref, c_uint, c_void_p, create_string_buffer
 
 from ...common.sysfs import Root
 from ...gpu.devices.gpu_devices import GPUS, address_of, gpu_addresses
-from ..judge.node_facts import Reading
+from ..facts.node_facts import Reading
 from .nvml_library import GPU_IS_LOST, MISMATCH, RESET_REQUIRED, Library, NvmlError, NvmlLibrary, PciInfo
 from .nvml_values import GPU_QUANTITIES, READERS
 from .probe_settings import MODULE

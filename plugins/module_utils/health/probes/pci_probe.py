@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ...common.sysfs import Root
 from ...gpu.devices.gpu_devices import PCI, gpu_addresses, pci_facts
-from ..judge.node_facts import Reading
+from ..facts.node_facts import Reading
 from .reading_lines import NOT_SUPPORTED, unread
 
 SOURCE = "sysfs"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterator
 
 from ...common.sysfs import Root
-from ..judge.node_facts import Reading
+from ..facts.node_facts import Reading
 from .reading_lines import NOT_SUPPORTED, Answer, Problem, unread
 
 SOURCE = "sysfs"

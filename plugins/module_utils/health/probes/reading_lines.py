@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, Union
 
-from ..judge.node_facts import Reading
+from ..facts.node_facts import Reading
 
 NOT_SUPPORTED = "not supported"
 """Start of `Reading.problem` where the device or the driver does not have the quantity: the next cycle cannot read it either."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ...common.sysfs import Root
-from ..judge.node_facts import Reading
+from ..facts.node_facts import Reading
 from .probe_settings import ADVICE, ProbeSettings, settings_from
 from .reading_lines import end, line, unread
 

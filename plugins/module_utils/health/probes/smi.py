@@ -13,7 +13,7 @@ from typing import Union
 
 from ...common.command import NOT_STARTED, Outcome
 from ...gpu.devices.nvidia_smi import BUS_ID, SmiOutput, parse
-from ..judge.node_facts import Reading
+from ..facts.node_facts import Reading
 from .nvml import DEVICE_QUANTITIES
 from .nvml_values import throttle_values
 from .reading_lines import NOT_SUPPORTED, Answer, Problem, unread

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..judge.health_finding import CLASSES
+from ..facts.health_finding import CLASSES
 from .verdict_line import STATUSES
 
 KEY = "bp"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ..judge.health_finding import CLASSES
+from ..facts.health_finding import CLASSES
 
 VERSION = 1
 OK, WARN, FAIL, UNKNOWN = STATUSES = ("ok", "warn", "fail", "unknown")

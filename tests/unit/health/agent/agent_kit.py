@@ -25,7 +25,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent.kern
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent.publisher import NodePublisher, Outputs
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent.slurm_report import SlurmReporter
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent.verdict_file import VerdictFiles
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import (
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import (
     KernelEvent,
     NodeProfile,
     Reading,

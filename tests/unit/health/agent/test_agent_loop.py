@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent import agent_loop
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent.clock import Moment
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import NodeProfile, Reading
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import NodeProfile, Reading
 from tests.unit.health.probes.machine_kit import Machine
 
 from .agent_kit import GPU, XID_79, XID_94, FakeProbes, Simulation

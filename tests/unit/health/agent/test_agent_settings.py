@@ -17,7 +17,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent.agen
     load,
     settings_of,
 )
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.thresholds import rows_for
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.tables.thresholds import rows_for
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load as load_cluster
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.health import node_health_part
 

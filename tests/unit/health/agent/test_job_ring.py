@@ -14,7 +14,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent impo
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent.clock import Moment
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent.job_ring import EndedJob
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent.node_jobs import NodeJobs
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import KernelEvent
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import KernelEvent
 
 BOOT_TIME = 1_790_000_000
 RING = "11 1000 1790001000 1060\n12 1000 1790001050 1100\n13 0 1790002000 2001\n"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent.probe_schedule import ProbeSchedule
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import Reading
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import Reading
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes.all_probes import NVML, Probe
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes.probe_child import ProbeChildren
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent import state_file
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent.state_file import Memory
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import (
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import (
     KernelEvent,
     NodeFacts,
     Reading,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent import passed_jobs, textfile
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent.textfile import AgentState, Metric
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.health_finding import finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.health_finding import finding
 
 AGENT = AgentState(
     1_790_000_000.4, 60.0, {"nvml": 3.25, "mount:/scratch": 1.0}, {"report": "x"}, True, False, {"stale": 4}

@@ -7,17 +7,17 @@ import json
 import random
 from dataclasses import replace
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.expectations import applies, is_expected
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.health_finding import CLASSES
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.judgement import Judgement, judge
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import (
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.health_finding import CLASSES
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import (
     NodeFacts,
     NodeProfile,
     Reading,
     Value,
 )
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.expectations import applies, is_expected
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.judgement import Judgement, judge
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_history import NodeHistory
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.thresholds import default, rows_for
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.tables.thresholds import default, rows_for
 from tests.unit.health.judge.judged_node import BOOTS, GPU, GPU2, MOUNT, START
 
 PROFILES = (

@@ -6,20 +6,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.crossing import resolved
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.expectations import applies
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.health_finding import HealthFinding
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.judgement import Judgement, judge
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import (
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.health_finding import HealthFinding
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import (
     KernelEvent,
     NodeFacts,
     NodeProfile,
     Reading,
     Value,
 )
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.crossing import resolved
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.expectations import applies
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.judgement import Judgement, judge
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_history import NodeHistory
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.threshold_row import ThresholdRow
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.thresholds import rows_for
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.tables.threshold_row import ThresholdRow
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.tables.thresholds import rows_for
 
 GPU, GPU2, RAIL, MOUNT = "0000:3b:00.0", "0000:5e:00.0", "mlx5_0/1", "/scratch"
 PROFILE = NodeProfile(

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.health_finding import CLASSES, finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.health_finding import CLASSES, finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import NodeProfile, Reading
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.judgement import Judgement, judge, status_of
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import NodeProfile, Reading
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.report.verdict_line import STATUSES, Verdict
 from tests.unit.health.judge.judged_node import BOOTS, GPU, GPU2, PROFILE, JudgedNode, class_of, of_check
 

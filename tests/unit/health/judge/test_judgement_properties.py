@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import Value
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.expectations import applies
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.judgement import judge
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import Value
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.threshold_row import ThresholdRow
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.thresholds import default
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.tables.threshold_row import ThresholdRow
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.tables.thresholds import default
 from tests.unit.health.judge.fuzzed_readings import FuzzedNode, rank
 from tests.unit.health.judge.judged_node import GPU, PROFILE, JudgedNode, class_of, devices
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import KernelEvent, NodeFacts
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.kernel_memory import MOST, remembered
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import KernelEvent, NodeFacts
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.kernel_log.kernel_events import gap
 from tests.kit.kernel_log import BOOT, TIME, UPTIME, classes, event
 

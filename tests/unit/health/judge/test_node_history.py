@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import (
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import (
     NodeFacts,
     NodeProfile,
     Reading,

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import NOTICE, WARNING
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import KernelEvent, NodeProfile
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import KernelEvent, NodeProfile
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.rules_kernel import named_checks
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.kernel_log.kernel_events import RESET_LINE, gap
 from tests.kit.kernel_log import BOOT, TIME, UPTIME, classes, event, findings

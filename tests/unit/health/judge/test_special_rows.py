@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import (
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import (
     KernelEvent,
     NodeProfile,
     Reading,

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge import rules_readings
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.crossing import resolved
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import (
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import (
     NodeProfile,
     Reading,
     Value,
 )
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.threshold_row import ThresholdRow
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.thresholds import default
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge import rules_readings
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.crossing import resolved
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.tables.threshold_row import ThresholdRow
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.tables.thresholds import default
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack import stack_table
 from tests.unit.health.judge.judged_node import GPU, MOUNT, PROFILE, JudgedNode, devices
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge import thresholds
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import NodeProfile
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.threshold_row import ThresholdError
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.thresholds import rows_for
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import NodeProfile
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.tables import thresholds
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.tables.threshold_row import ThresholdError
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.tables.thresholds import rows_for
 
 DATA = json.loads(Path(thresholds.__file__).with_name("thresholds.json").read_text(encoding="utf-8"))
 NEEDED = (

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge import xid_tables
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.xid_rows import (
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.tables import xid_tables
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.tables.xid_rows import (
     FOLLOWED,
     RECOVERY_ACTION,
     RegisterRow,
     Repeat,
     XidRow,
 )
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.xid_tables import (
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.tables.xid_tables import (
     TableError,
     line_rows,
     sxid_row,

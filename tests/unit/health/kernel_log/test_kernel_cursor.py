@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import KernelEvent
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import KernelEvent
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.kernel_log import kernel_cursor, record_source
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.kernel_log.kernel_cursor import (
     MOST_RECORDS,

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.xid_tables import line_rows, sxids, xids
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.kernel_log.kernel_events import (
     LONGEST_TEXT,
     RESET_LINE,
@@ -21,6 +20,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.health.kernel_log
     parse,
     record_line,
 )
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.tables.xid_tables import line_rows, sxids, xids
 from tests.kit.kernel_log import event, findings
 
 # kind code device class | details | line; - for an empty field.

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.health_finding import NOTE, HealthFinding
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.health_finding import NOTE, HealthFinding
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import NodeFacts, NodeProfile
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.kernel_memory import remembered
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import NodeFacts, NodeProfile
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.rules_kernel import judge_events
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.xid_tables import xids
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.kernel_log.kernel_cursor import KernelLog
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.kernel_log.kernel_events import from_json, to_json
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.kernel_log.kernel_records import (
     parse,
     record_line,
 )
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.tables.xid_tables import xids
 from tests.kit.kernel_log import BOOT, TIME, UPTIME
 
 LINES = [

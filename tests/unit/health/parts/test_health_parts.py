@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import NodeProfile
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import NodeProfile
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.health import health_control_part, node_health_part
 

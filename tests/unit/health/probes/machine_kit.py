@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.sysfs import Root
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import Reading, Value
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import Reading, Value
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes import (
     all_probes,
     probe_settings,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import Value
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import Value
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes import all_probes, probe_child
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes.probe_child import ProbeChildren
 from tests.kit.fake_nvml.build import library

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import Reading
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import Reading
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes import all_probes, probe_settings
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes.forked_child import ForkedChild
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes.probe_child import Ended, ProbeChildren

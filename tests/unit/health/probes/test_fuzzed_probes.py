@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.sysfs import Root
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import Reading
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import Reading
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes import (
     advice,
     foreign_checks,

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge import thresholds
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import NodeProfile
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import NodeProfile
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes import (
     all_probes,
     mount_probe,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes.probe_settings import ProbeSettings
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.tables import thresholds
 
 ALL = ProbeSettings(
     has_gpus=True, has_rails=True, sizes=("1G",), mounts=("/",), dcgm="dcgmi", gpud="url", validation="path", checks=""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_facts import Reading
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import Reading
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes import nvml, smi
 
 from .machine_kit import Machine, problems, values

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.health_finding import CLASSES
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.health_finding import CLASSES
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.report import node_extra, verdict_line
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.report.node_extra import ExtraError, NodeReport
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.report.verdict_line import (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.health_finding import CLASSES
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.health_finding import CLASSES
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.report.verdict_line import STATUSES, Verdict
 from tests.unit.health.scripts.script_node import BOOT, UPTIME, ScriptNode, is_root, shells
 

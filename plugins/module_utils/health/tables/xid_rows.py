@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .health_finding import NOTE
+from ..facts.health_finding import NOTE
 
 TABLE, FOLLOWED, WORD, RECOVERY_ACTION, REGISTERS, UNCOUNTED = RULES = (
     "table",

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .health_finding import CLASSES, NOTE
+from ..facts.health_finding import CLASSES, NOTE
 from .xid_rows import (
     FOLLOWED,
     NOT_IN_TABLE,

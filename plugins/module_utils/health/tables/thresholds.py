@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from .health_finding import CLASSES
-from .node_facts import NodeProfile
+from ..facts.health_finding import CLASSES
+from ..facts.node_facts import NodeProfile
 from .threshold_row import KEYS, ThresholdError, ThresholdRow, checked_row, checked_values
 
 SITE_KEYS = ("warn", "critical", "window", "debounce", "class_warn", "class_critical", "applies", "quiet", "optional")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Union
 
-from .health_finding import CLASSES, NOTE
+from ..facts.health_finding import CLASSES, NOTE
 
 LEVEL, AT_LEAST, EQUALS, DELTA, RATE = KINDS = ("level", "at_least", "equals", "delta", "rate")
 NODE, GPU, RAIL, MOUNT, HUGE_PAGE, CHECK = PER = ("node", "gpu", "rail", "mount", "huge_page", "check")

@@ -1,0 +1,1 @@
+"""Findings, readings and events: the types that all rooms of health share."""

@@ -1,0 +1,1 @@
+"""Xid codes, thresholds and lines of the kernel log, with their readers."""
