@@ -73,7 +73,14 @@ def test_public_names_carry_the_name_of_the_role(role: Path):
     assert [name for name in options(role) if not name.startswith(role.name + "_")] == []
 
 
-SHARED = {"cuda": "gpu_stack", "dcgm": "gpu_stack", "node_tuning": "node_settings", "rdma": "node_settings"}
+SHARED = {
+    "cuda": "gpu_stack",
+    "dcgm": "gpu_stack",
+    "health_control": "health",
+    "node_health": "health",
+    "node_tuning": "node_settings",
+    "rdma": "node_settings",
+}
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
@@ -85,7 +92,7 @@ def test_every_role_has_a_scenario_with_assertions(role: Path):
     tests += (ROOT / "tests/guest").glob(f"test_{role.name}.py")
     assert tests
     if scenario != role.name:
-        playbooks = {"gpu_stack": ("gpu",), "node_settings": ("tuning", "rdma")}[scenario]
+        playbooks = {"gpu_stack": ("gpu",), "health": ("health",), "node_settings": ("tuning", "rdma")}[scenario]
         named = f"__role: {role.name}}}"
         assert any(named in (ROOT / f"playbooks/phases/{one}.yml").read_text() for one in playbooks)
         assert any(f"_{role.name}_" in test.read_text() or role.name in test.read_text() for test in tests)
