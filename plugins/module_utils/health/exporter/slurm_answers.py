@@ -146,7 +146,7 @@ def reason_kind(reason: str) -> str:
 
 
 def nodes_of(text: str) -> Nodes:
-    """Return the nodes of SINFO. AnswerError: there are lines, and none could be read."""
+    """Return the nodes of SINFO. AnswerError: no line could be read; Slurm has no cluster without nodes."""
     nodes: dict[str, NodeState] = {}
     partitions: dict[str, Counter[str]] = {}
     # Almost all nodes share a handful of states and have no reason.
@@ -167,7 +167,7 @@ def nodes_of(text: str) -> Nodes:
             found = states[complete, reason] = NodeState(state, kind)
         nodes[node] = found
         partitions.setdefault(partition, Counter())[found.state] += 1
-    if lines and unread == lines:
+    if unread == lines:
         raise AnswerError(f"sinfo: no line of {lines} has four columns")
     return Nodes(nodes, partitions, unread)
 

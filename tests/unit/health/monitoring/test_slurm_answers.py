@@ -77,6 +77,9 @@ def test_the_kind_of_an_own_reason_ends_with_an_edit() -> None:
 def test_a_damaged_line_is_counted_and_a_damaged_answer_is_an_error() -> None:
     found = slurm_answers.nodes_of(recorded_slurm.SINFO + "sinfo: error: x\n||idle|none\n")
     assert (len(found.nodes), found.unread) == (5, 2)
+    # An empty answer must not look like a cluster without a sick node.
+    with pytest.raises(AnswerError):
+        slurm_answers.nodes_of("")
     with pytest.raises(AnswerError):
         slurm_answers.nodes_of("slurm_load_partitions: error\n")
     with pytest.raises(AnswerError):
