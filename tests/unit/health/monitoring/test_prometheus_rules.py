@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.exporter import slurm_answers
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge import thresholds
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.health_finding import CLASSES
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.health_finding import CLASSES
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.report.verdict_line import STATUSES
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.tables import thresholds
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load as load_cluster
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.health import monitoring_files
 from tests.unit.health.monitoring.rules_kit import (

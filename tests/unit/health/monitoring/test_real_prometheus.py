@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent import textfile
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.health_finding import finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.health_finding import finding
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.health import monitoring_files
 from tests.unit.health.monitoring.real_monitoring import Monitoring, Texts
