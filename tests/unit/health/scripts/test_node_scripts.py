@@ -67,6 +67,12 @@ def test_a_ring_that_cannot_be_written_fails_no_epilog(node, shell, kind):
     assert [line for line in epilog(node, shell, **JOB) if line] == []
 
 
+@pytest.mark.parametrize("name", ["bedplate-epilog.sh", "bedplate-health-check.sh", "bedplate-node-clean.sh"])
+def test_an_error_of_the_shell_itself_fails_nothing(node, shell, name):
+    script = node.script(name, ("trap 'exit 0' EXIT\n", "trap 'exit 0' EXIT\nfound=$((08))\n"))
+    assert node.run(script, shell, **JOB).returncode == 0
+
+
 def checks(node: ScriptNode, shell: str, times: int = 1) -> list[str]:
     """Return the calls of systemctl by some health checks, one after the other."""
     log = node.folder / "systemctl.log"

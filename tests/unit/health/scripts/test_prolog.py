@@ -93,6 +93,12 @@ def test_the_line_names_check_device_and_remedy(node, shell):
     assert f"{node.health}/verdict.json" in line
 
 
+@pytest.mark.parametrize(("text", "shown"), [(r" gpu\lost\n", r": gpu\lost\n. "), ("", ": no check named. ")])
+def test_the_text_is_repeated_as_it_is(node, shell, text, shown):
+    node.verdict(f"{FAIL}{text}\n")
+    assert shown in node.run(node.script(NAME), shell).stderr
+
+
 @pytest.mark.parametrize("text", ["\x1b[2J", "\x07", "é\x80"])
 def test_what_a_terminal_would_obey_is_not_repeated(node, shell, text):
     node.verdict(f"{FAIL} gpu-lost {text}\n".encode("latin-1"))
@@ -132,7 +138,7 @@ def test_a_path_that_is_not_a_readable_file_passes_at_once(node, shell, kind):
         node.verdict(SICK)
         path.chmod(0)
     assert node.run(node.script(NAME), shell).returncode == 0
-    assert node.passed() == ["absent"]
+    assert node.passed() == (["malformed"] if kind == "unreadable" else ["absent"])
 
 
 @pytest.mark.parametrize("name", ["proc/uptime", "proc/sys/kernel/random/boot_id"])
@@ -144,7 +150,7 @@ def test_an_unknown_boot_or_time_passes(node, shell, name, text):
         path.unlink()
     else:
         path.write_text(text)
-    assert node.run(node.script(NAME), shell).returncode == 0
+    assert node.run(node.script(NAME), shell, options=["-u"]).returncode == 0
     assert node.passed() == ["stale" if name == "proc/uptime" else "boot"]
 
 
@@ -182,10 +188,11 @@ def test_a_read_only_file_system_changes_nothing(node, shell):
 
 def test_with_unset_variables_as_errors_it_does_the_same(node, shell):
     script = node.script(NAME)
-    for verdict, status in ((None, 0), ("\n", 0), (SICK, 1), (f"1 ok {BOOT} {UPTIME} 60 -\n", 0)):
+    for verdict, status in ((None, 0), ("\n", 0), ("1 fail\n", 0), (SICK, 1), (f"1 ok {BOOT} {UPTIME} 60 -\n", 0)):
         if verdict is not None:
             node.verdict(verdict)
         assert node.run(script, shell, options=["-u"]).returncode == status
+    assert node.passed() == ["absent", "malformed", "malformed"]
 
 
 def test_an_error_of_the_shell_itself_passes(node, shell):
