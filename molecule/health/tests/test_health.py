@@ -1,4 +1,4 @@
-"""Nodes that report what their kernel's log says, and a controller that drains within limits: real agents, prolog and Slurm."""
+"""Roles node_health and health_control: nodes report what their kernel's log has, a controller drains within limits."""
 
 from __future__ import annotations
 

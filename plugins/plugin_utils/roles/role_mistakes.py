@@ -47,7 +47,7 @@ RUNS_ON: dict[str, tuple[str, ...]] = {
     "rdma": ("rdma_nodes",),
     **dict.fromkeys(("gpu_driver", "cuda", "dcgm", "container_runtime"), _GPU),
     "opensm": ("subnet_managers",),
-    "node_health": ("compute_nodes",),
+    "node_health": ("health_nodes",),
     "health_control": ("slurm_controllers",),
     "slurm": (
         "slurm_controllers",

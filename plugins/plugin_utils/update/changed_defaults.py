@@ -33,7 +33,7 @@ ROLE_GROUPS = {
     "dcgm": ("gpu_software",),
     "container_runtime": ("gpu_nodes", "gpu_software", "slurm_login"),
     "opensm": ("subnet_managers",),
-    "node_health": ("compute_nodes",),
+    "node_health": ("health_nodes",),
     "health_control": ("slurm_controllers",),
 }
 """How variables begin -> groups of hosts on which the playbooks read them; all others are read on all."""

@@ -122,6 +122,7 @@ def test_groups(bench):
     assert groups == {
         "bedplate": ["ctl1", *gpus, *cpus],
         "compute_nodes": [*gpus, *cpus],
+        "health_nodes": [],
         "gpu_nodes": gpus,
         "gpu_software": [],
         "rdma_nodes": gpus,

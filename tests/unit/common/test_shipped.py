@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -10,7 +12,16 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common import shipped
 
-PROGRAMS = ("tuning.apply_tuning", "rdma.apply_rdma", "gpu.mig_program", "gpu_settings.apply_settings")
+PROGRAMS = (
+    "tuning.apply_tuning",
+    "rdma.apply_rdma",
+    "gpu.mig_program",
+    "gpu_settings.apply_settings",
+    "health.agent.node_health",
+    "health.control.health_control",
+    "health.exporter.slurm_exporter",
+)
+HEALTH = "ansible_collections.bedplate.cluster.plugins.module_utils.health"
 OF_RELEASE_0_1_0 = "/usr/local/lib/bedplate/lib"
 
 
@@ -32,6 +43,26 @@ def test_only_root_may_write_to_the_folders_from_which_root_runs_a_program(progr
     below = {folder for folder in folders(program) if f"{folder}/".startswith(f"{shipped.library(program)}/")}
     stated = {path: (one["owner"], one["group"], one["mode"]) for path, one in found.items() if "content" not in one}
     assert stated == dict.fromkeys(below, ("root", "root", "0755"))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        f"import {HEALTH}.agent.node_health; from {HEALTH}.tables import thresholds, xid_tables; "
+        "thresholds.default(); xid_tables.xids(); xid_tables.sxids(); xid_tables.line_rows()",
+        f"import {HEALTH}.probes.run_probe",
+    ],
+)
+def test_the_health_agent_has_its_tables_and_probes_on_a_node(tmp_path: Path, code: str):
+    """The files of a node have no __init__.py: there, tables are read by their path."""
+    for path, text in shipped.files("health.agent.node_health"):
+        file = tmp_path / path.lstrip("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    library = tmp_path / shipped.library("health.agent.node_health").lstrip("/")
+    command = [sys.executable, "-S", "-c", code]
+    done = subprocess.run(command, env={"PYTHONPATH": str(library)}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_programs_share_no_library_with_each_other_nor_with_an_older_release():

@@ -66,6 +66,7 @@ def test_groups_of_the_lab():
     assert groups == {
         "all": ["ctl1", *nodes],
         "ungrouped": [],
+        "health_nodes": [],
         "bedplate": ["ctl1", *nodes],
         "compute_nodes": nodes,
         "gpu_nodes": nodes,

@@ -73,7 +73,10 @@ def test_in_one_task_a_link_is_no_directory_yet_and_a_manifest_has_one_block(
         ("/etc/opensm/ib0", {"opensm"}),
         ("/etc/opensm/ib0/opensm.conf", {"opensm"}),
         ("/usr/local/lib/bedplate/rdma/x", set()),
-        ("/usr/local/lib/bedplate", {"driver", "node_tuning", "rdma", "controller", "backup", "munge_pair"}),
+        (
+            "/usr/local/lib/bedplate",
+            {"driver", "node_tuning", "rdma", "controller", "backup", "munge_pair", "node_health", "health_control"},
+        ),
     ],
 )
 def test_parts_that_may_write_a_path_are_found_without_a_decision(path: str, parts: set[str]) -> None:

@@ -248,7 +248,8 @@ def test_roles_run_on_the_hosts_of_the_playbooks():
         for play in yaml.safe_load(path.read_text()):
             for task in play.get("tasks", ()) if path.name != "reboot.yml" else ():
                 hosts = play["hosts"]
-                groups = re.findall(r"groups\.(\w+)", hosts) if "{{" in hosts else hosts.split(":")
+                groups = re.findall(r"groups\.(\w+)|default\('(\w+)'\)", hosts) if "{{" in hosts else hosts.split(":")
+                groups = ["".join(one) for one in groups]
                 found.setdefault(task.get("vars", {}).get("__role", ""), set()).update(groups)
     known = {start: set(groups) for start, groups in ROLE_GROUPS.items() if not start.startswith("slurm_")}
     assert known == {role: hosts for role, hosts in found.items() if role in ROLE_GROUPS}

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import json
-import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from ..facts.health_finding import CLASSES
@@ -70,11 +70,8 @@ class ThresholdTable:
 
 @lru_cache(maxsize=1)
 def default() -> ThresholdTable:
-    """Return bedplate's own table, read once; from a folder or from a zip file of the program."""
-    data = pkgutil.get_data(__package__, "thresholds.json")
-    if data is None:
-        raise ThresholdError("thresholds.json is not beside its reader")
-    return build(json.loads(data))
+    """Return bedplate's own table, read once."""
+    return build(json.loads(Path(__file__).with_name("thresholds.json").read_text(encoding="utf-8")))
 
 
 def build(data: Mapping[str, Any]) -> ThresholdTable:
