@@ -18,6 +18,7 @@ from ..facts.node_facts import KernelEvent, NodeFacts
 from ..judge.judgement import Judgement
 from ..probes.probe_child import ProbeChildren
 from ..report.node_extra import MOST_CHECKS, NodeReport
+from ..report.prometheus_text import Metric
 from ..report.verdict_line import NO_CLASS, Verdict
 from . import job_ring, passed_jobs, state_file, textfile
 from .agent_settings import AgentPaths, AgentSettings
@@ -179,7 +180,7 @@ class NodePublisher:
             if self.outputs.children.start(_DEVICES, partial(write, self.paths.root, devices), _DEVICE_SECONDS):
                 self._collecting = self._bundle.folder
 
-    def _metrics(self, judgement: Judgement, facts: NodeFacts, ages: Mapping[str, float]) -> list[textfile.Metric]:
+    def _metrics(self, judgement: Judgement, facts: NodeFacts, ages: Mapping[str, float]) -> list[Metric]:
         reporter = self.outputs.reporter
         agent = textfile.AgentState(
             facts.time,

@@ -22,7 +22,7 @@ from ..report.node_extra import NodeReport
 VERSION = 1
 LARGEST = 8 << 20
 """Bytes of the file; a larger one is not of this agent."""
-MOST_COUNTERS = 512
+MOST_COUNTERS = 300
 _FEW_EVENTS = 200
 
 

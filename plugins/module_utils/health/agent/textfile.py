@@ -1,31 +1,19 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write metrics of a node's health for the textfile collector of node exporter, in the text format of Prometheus."""
+"""Write metrics of a node's health for the textfile collector of node exporter."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...common.files import atomic_write
 from ..facts.health_finding import CLASSES, HealthFinding
+from ..report.prometheus_text import COUNTER, GAUGE, Labels, Metric, text_of
 from ..report.verdict_line import STATUSES
 
-PREFIX = "bedplate_health"
 MOST_FINDINGS = 200
-GAUGE, COUNTER = "gauge", "counter"
-Labels = Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Metric:
-    """Hold a metric with all its samples: labels and value."""
-
-    name: str
-    kind: str
-    help: str
-    samples: Sequence[tuple[Labels, float]]
+"""Findings with a series. With all Xids and parts, a node has at most 600 series."""
 
 
 @dataclass(frozen=True)
@@ -55,60 +43,66 @@ def metrics(
     places = dict.fromkeys((one.kind, one.health_class, one.device) for one in findings)
     shown = list(places)[:MOST_FINDINGS]
     return [
-        Metric("status", GAUGE, "1 for the status of the node.", _one_of("status", STATUSES, status)),
-        Metric("class", GAUGE, "1 for the worst class of a finding.", _one_of("class", CLASSES, health_class)),
+        Metric("bedplate_health_status", GAUGE, "1 for the status of the node.", _one_of("status", STATUSES, status)),
         Metric(
-            "findings",
+            "bedplate_health_class",
+            GAUGE,
+            "1 for the worst class of a finding.",
+            _one_of("class", CLASSES, health_class),
+        ),
+        Metric(
+            "bedplate_health_findings",
             GAUGE,
             "1 for each finding.",
             [({"check": check, "class": of, "device": device}, 1) for check, of, device in shown],
         ),
         Metric(
-            "findings_hidden",
+            "bedplate_health_findings_hidden",
             GAUGE,
             "Findings without a series, because there are too many.",
             [({}, len(places) - len(shown))],
         ),
         Metric(
-            "xid_total",
+            "bedplate_health_xid_total",
             COUNTER,
             "Xids in the kernel's log since the agent has counted.",
             [({"xid": code, "gpu": gpu}, count) for (code, gpu), count in sorted(xids.items())],
         ),
         Metric(
-            "probe_age_seconds",
+            "bedplate_health_probe_age_seconds",
             GAUGE,
             "Seconds since the last answer of a probe.",
             [({"kind": kind}, round(age, 1)) for kind, age in sorted(agent.probe_ages.items())],
         ),
-        Metric("agent_last_tick", GAUGE, "Time of the last tick in seconds since 1970.", [({}, round(agent.time))]),
-        Metric("agent_interval_seconds", GAUGE, "Seconds between two ticks.", [({}, agent.interval)]),
         Metric(
-            "agent_problem",
+            "bedplate_health_agent_last_tick",
+            GAUGE,
+            "Time of the last tick in seconds since 1970.",
+            [({}, round(agent.time))],
+        ),
+        Metric("bedplate_health_agent_interval_seconds", GAUGE, "Seconds between two ticks.", [({}, agent.interval)]),
+        Metric(
+            "bedplate_health_agent_problem",
             GAUGE,
             "1 for each part of the agent with a problem.",
             [({"part": part}, 1) for part in sorted(agent.problems)],
         ),
         Metric(
-            "prolog_passed_total",
+            "bedplate_health_prolog_passed_total",
             COUNTER,
             "Jobs that the prolog passed without a judgement.",
             [({"cause": cause}, count) for cause, count in sorted(agent.passed.items())],
         ),
-        Metric("reported", GAUGE, "1 if Slurm has the node's current report.", [({}, int(agent.is_reported))]),
-        Metric("extra_foreign", GAUGE, "1 if the node's Extra is not JSON.", [({}, int(agent.is_foreign))]),
+        Metric(
+            "bedplate_health_reported",
+            GAUGE,
+            "1 if Slurm has the node's current report.",
+            [({}, int(agent.is_reported))],
+        ),
+        Metric(
+            "bedplate_health_extra_foreign", GAUGE, "1 if the node's Extra is not JSON.", [({}, int(agent.is_foreign))]
+        ),
     ]
-
-
-def text_of(found: Iterable[Metric]) -> str:
-    """Return the text of metrics. A metric without a sample has no lines."""
-    lines = []
-    for metric in found:
-        if metric.samples:
-            name = f"{PREFIX}_{metric.name}"
-            lines += [f"# HELP {name} {metric.help}", f"# TYPE {name} {metric.kind}"]
-            lines += [f"{name}{_labels(labels)} {_number(value)}" for labels, value in metric.samples]
-    return "".join(f"{line}\n" for line in lines)
 
 
 def write(path: Path, found: Iterable[Metric]) -> str:
@@ -122,21 +116,3 @@ def write(path: Path, found: Iterable[Metric]) -> str:
 
 def _one_of(label: str, words: Iterable[str], current: str) -> list[tuple[Labels, float]]:
     return [({label: word}, int(word == current)) for word in words]
-
-
-def _labels(labels: Labels) -> str:
-    if not labels:
-        return ""
-    pairs = (f'{name}="{_escaped(value)}"' for name, value in labels.items())
-    return f"{{{','.join(pairs)}}}"
-
-
-def _escaped(value: str) -> str:
-    """Return a label value with backslash, quote and line break escaped."""
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def _number(value: float) -> str:
-    if math.isnan(value):
-        return "NaN"
-    return repr(int(value)) if float(value).is_integer() else repr(float(value))

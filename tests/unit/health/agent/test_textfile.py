@@ -13,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent import passed_jobs, textfile
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent.textfile import AgentState, Metric
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent.textfile import AgentState
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.health_finding import finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.report import prometheus_text
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.report.prometheus_text import Metric
 
 AGENT = AgentState(
     1_790_000_000.4, 60.0, {"nvml": 3.25, "mount:/scratch": 1.0}, {"report": "x"}, True, False, {"stale": 4}
@@ -28,7 +30,7 @@ _LINE = re.compile(r'bedplate_health_[a-z_]+(\{([a-z]+="([^"\\\n]|\\["\\n])*",?)
 
 def text() -> str:
     xids = {("79", "0000:3b:00.0"): 2, ("13", ""): 5}
-    return textfile.text_of(textfile.metrics("fail", "cannot-run", FINDINGS, xids, AGENT))
+    return prometheus_text.text_of(textfile.metrics("fail", "cannot-run", FINDINGS, xids, AGENT))
 
 
 def test_each_line_is_of_the_text_format() -> None:
@@ -60,7 +62,7 @@ def test_samples() -> None:
 
 def test_many_findings_have_a_bounded_number_of_series() -> None:
     many = [finding(f"check-{number}", "note", "x") for number in range(1000)]
-    lines = textfile.text_of(textfile.metrics("ok", "note", many, {}, AGENT)).splitlines()
+    lines = prometheus_text.text_of(textfile.metrics("ok", "note", many, {}, AGENT)).splitlines()
     assert len(lines) < 300
     assert "bedplate_health_findings_hidden 800" in lines
 
@@ -87,7 +89,7 @@ def test_many_causes_have_a_bounded_number_of_series(tmp_path: Path) -> None:
 
 @given(st.text(max_size=50))
 def test_label_of_any_text_is_one_line(value: str) -> None:
-    lines = textfile.text_of([Metric("x", "gauge", "Help.", [({"a": value}, 1)])]).split("\n")
+    lines = prometheus_text.text_of([Metric("x", "gauge", "Help.", [({"a": value}, 1)])]).split("\n")
     assert len(lines) == 4
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent import textfile
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.health_finding import finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.report.prometheus_text import text_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.health import monitoring_files
 from tests.unit.health.monitoring.real_monitoring import Monitoring, Texts
@@ -33,7 +33,7 @@ def cluster(tmp_path: Path) -> Cluster:
 def texts(cluster: Cluster) -> Iterator[Texts]:
     with Texts() as served:
         for node in cluster.nodes:
-            served.texts[f"/{node.name}"] = textfile.text_of(agent_metrics())
+            served.texts[f"/{node.name}"] = text_of(agent_metrics())
         yield served
 
 
@@ -51,7 +51,7 @@ def from_text_file_to_alertmanager(site: Monitoring, cluster: Cluster, texts: Te
     node = next(one for one in cluster.nodes if one.profile.gpus)
     site.until(lambda: len(site.query("up == 1")) == len(cluster.nodes), 3 * site.seconds + 30)
     assert site.alerts("BedplateXidHardware") == []
-    texts.texts[f"/{node.name}"] = textfile.text_of(agent_metrics([XID], {("79", GPU): 1}, status="fail"))
+    texts.texts[f"/{node.name}"] = text_of(agent_metrics([XID], {("79", GPU): 1}, status="fail"))
     fired = site.until(lambda: site.alerts("BedplateXidHardware"), 3 * site.seconds + 30)
     (alert,) = site.alerts("BedplateXidHardware")
     labels = alert["labels"]
@@ -60,7 +60,7 @@ def from_text_file_to_alertmanager(site: Monitoring, cluster: Cluster, texts: Te
     assert alert["status"]["state"] == "active"
     assert f"scontrol show node {node.name}" in alert["annotations"]["remedy"]
     assert [one["name"] for one in alert["receivers"]] == ["tickets"]
-    texts.texts[f"/{node.name}"] = textfile.text_of(agent_metrics())
+    texts.texts[f"/{node.name}"] = text_of(agent_metrics())
     resolved = site.until(lambda: not site.alerts("BedplateXidHardware"), 3 * site.seconds + 30)
     return fired, resolved
 

@@ -15,9 +15,13 @@ from contextlib import contextmanager
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent import state_file, textfile
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.exporter import slurm_cache, slurm_exporter
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.exporter.slurm_cache import SlurmCache
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.exporter.slurm_exporter import MetricsServer
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.health_finding import finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.kernel_log.kernel_cursor import LogState
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.report.prometheus_text import text_of
 from tests.unit.health.monitoring import recorded_slurm
 from tests.unit.health.monitoring.recorded_slurm import Slurm, answers
 
@@ -219,6 +223,17 @@ def test_series_of_a_cluster_stay_few() -> None:
     assert counts["bedplate_slurm_node_unavailable"] == 400
     assert len(found) <= 400 + 20 * 10 + 130
     assert max(Counter(re.findall(r'node="([^"]+)"', cache.text)).values()) <= 600
+
+
+def test_a_node_has_at_most_600_series() -> None:
+    findings = [finding(f"xid-{n}", "note", "x", device=f"gpu{n}") for n in range(2 * textfile.MOST_FINDINGS)]
+    memory = state_file.Memory(LogState("b"))
+    for code in range(2 * state_file.MOST_COUNTERS):
+        memory.count(code, "0000:3b:00.0")
+    few = {f"part{n}": 1 for n in range(16)}
+    state = textfile.AgentState(0, 60, few, dict.fromkeys(few, "x"), is_reported=True, is_foreign=True, passed=few)
+    metrics = textfile.metrics("fail", "note", findings, memory.xids, state)
+    assert 500 < len(samples(text_of(metrics))) <= 600
 
 
 def test_a_refresh_of_400_nodes_costs_less_than_50_ms() -> None:
