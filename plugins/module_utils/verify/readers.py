@@ -16,7 +16,7 @@ from ..common.sysfs import Root
 from ..drift import installed_packages, names_and_time, running_units, snapshot_packages, written_files
 from ..gpu import gpu_drift
 from ..gpu.containers.container_drift import ContainerReader
-from ..health.report import node_drift
+from ..health.report import control_drift, node_drift
 from ..primitives.reboot_notes import NOTES, reasons
 from ..rdma import rdma_drift
 from ..slurm.accounting import accounts_drift, database_settings
@@ -69,6 +69,7 @@ READERS: dict[str, Reader] = {
     "slurm_database": database_settings.findings,
     "slurm_backup": backup_drift.findings,
     "node_health": node_drift.findings,
+    "health_control": control_drift.findings,
 }
 """Part -> its reader."""
 

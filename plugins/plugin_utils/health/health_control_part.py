@@ -27,9 +27,10 @@ def decide(cluster: Cluster, host: str) -> Decision | None:
         return Decision({f"{_PART}_absent": {}})
     monitoring = cluster.monitoring
     exporter = [{"listen": f":{monitoring.slurm_port}"}] if monitoring and monitoring.slurm_exporter else []
-    values = {"settings": settings(cluster, cluster.health), "exporter": exporter}
+    made = settings(cluster, cluster.health)
+    values = {"settings": made, "exporter": exporter}
     until = cluster.health.dry_run_until
-    expected = {"dry_run_until": until.isoformat() if until else None, "tick": _TICK}
+    expected = {"dry_run_until": until.isoformat() if until else None, "tick": _TICK, "state": made["state"]}
     return Decision({_PART: values}, {_PART: expected})
 
 

@@ -139,12 +139,12 @@ def serve(controller: Controller) -> int:
     """Tick until SIGTERM."""
     ended: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _frame: ended.append(number))
-    service_notify.notify(service_notify.READY)
     while not ended:
         start = time.monotonic()
         for problem in controller.tick():
             print(problem, flush=True)
-        service_notify.notify(service_notify.WATCHDOG)
+        # Ready after the first tick: what verify reads then is of this process.
+        service_notify.notify(service_notify.READY, service_notify.WATCHDOG)
         while not ended and time.monotonic() - start < controller.settings.tick:
             time.sleep(min(1.0, max(0.05, controller.settings.tick / 20)))
     return 0
