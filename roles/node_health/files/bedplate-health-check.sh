@@ -14,10 +14,8 @@ is_number() {
     case $1 in '' | *[!0123456789]* | 0?* | ??????????*) return 1 ;; esac
 }
 
-set -f
-IFS=' '
 read -r boot </proc/sys/kernel/random/boot_id || exit 0
-read -r now rest </proc/uptime || exit 0
+read -r now rest </proc/uptime
 now=${now%%.*}
 is_number "$now" || exit 0
 

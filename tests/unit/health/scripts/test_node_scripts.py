@@ -103,6 +103,8 @@ def alive(written: int, boot: str = BOOT) -> str:
         (alive(10, OTHER_BOOT), 600, False),
         (f"2 ok {BOOT} {UPTIME} 180 -\n", UPTIME, True),
         (f"1 ok {BOOT} 08 180 -\n", UPTIME, True),
+        (f"1 ok {BOOT} now 180 -\n", UPTIME, True),
+        (f"1 ok {BOOT}\n", UPTIME, True),
         (f"1 ok {BOOT} {UPTIME} {2**63} -\n", UPTIME, True),
         ("", UPTIME, True),
         (None, 600, False),
@@ -135,15 +137,28 @@ def test_an_agent_that_never_started_is_started(node, shell):
     assert checks(node, shell, 2) == RESTART
 
 
-@pytest.mark.parametrize("kind", ["pipe", "directory", "full"])
+@pytest.mark.parametrize("name", ["proc/uptime", "proc/sys/kernel/random/boot_id"])
+@pytest.mark.parametrize("text", [None, "x"])
+def test_at_an_unknown_time_nothing_is_restarted(node, shell, name, text):
+    log = node.stub("systemctl")
+    (node.folder / name).unlink()
+    if text:
+        (node.folder / name).write_text(text)
+    assert node.run(node.script("bedplate-health-check.sh"), shell).returncode == 0
+    assert not log.exists()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "directory", "full", "no folder"])
 def test_without_a_marker_nothing_is_restarted(node, shell, kind):
     marker = node.folder / "run/bedplate-health.restarted"
     if kind == "pipe":
         os.mkfifo(marker)
     elif kind == "directory":
         marker.mkdir()
-    else:
+    elif kind == "full":
         marker.symlink_to("/dev/full")
+    else:
+        shutil.rmtree(marker.parent)
     assert checks(node, shell) == []
 
 
