@@ -54,7 +54,7 @@ end_strays() {
 
 # Files that changed after the mark belong to a job that has begun since.
 clean_shm() {
-    find /dev/shm -xdev -mindepth 1 -uid "$user" ! -cnewer "$mark" -delete 2>/dev/null
+    find /dev/shm -xdev -uid "$user" ! -cnewer "$mark" -delete 2>/dev/null
 }
 
 has_other_jobs() {

@@ -18,10 +18,11 @@ import pytest
 from tests.unit.health.scripts.script_node import ScriptNode, is_root, shells
 
 pytestmark = pytest.mark.skipif(not is_root(), reason="starts processes of other users")
-USER, OTHER_USER = 54321, 54322
+# Another process of tests beside this one must not be the same user's.
+USER, OTHER_USER = 10_000_000 + os.getpid(), 20_000_000 + os.getpid()
 NAME = "bedplate-node-clean.sh"
 OWN_V2 = "0::/system.slice/slurmstepd.scope/job_7/step_0/user/task_0"
-OWN_V1 = "12:freezer:/slurm/uid_54321/job_7/step_0/task_0\n1:name=systemd:/system.slice/slurmd.service"
+OWN_V1 = "12:freezer:/slurm/uid_5/job_7/step_0/task_0\n1:name=systemd:/system.slice/slurmd.service"
 SERVICE = "0::/user.slice/user-54321.slice/user@54321.service/app.slice/run-1.scope"
 CRON = "3:cpu:/\n1:name=systemd:/system.slice/cron.service"
 
@@ -100,7 +101,48 @@ def test_a_stray_that_ignores_sigterm_is_killed(node):
     assert node.started[0].wait(5) == -9
 
 
-@pytest.mark.parametrize("groups", [OWN_V2, OWN_V1])
+def test_a_process_that_ends_meanwhile_counts_no_more(node):
+    node.node.stub("find", '[ "$1" != /proc ] || echo 4194305\nexec /usr/bin/find "$@"')
+    node.start(SERVICE)
+    _clean_and_reap(node)
+    assert (node.alive(), node.files()) == ([False], [])
+
+
+OWN = [OWN_V2, OWN_V1, "0::/system.slice/slurmstepd.scope/job_7"]
+
+
+@pytest.mark.parametrize("groups", OWN)
+def test_a_stray_is_ended_beside_a_process_of_the_job(node, groups):
+    node.start(SERVICE)
+    node.start(groups)
+    _clean_and_reap(node)
+    assert node.started[0].wait(5) != 0
+    assert (node.started[1].poll(), node.files()) == (None, ["mine"])
+
+
+def test_a_user_who_logs_in_meanwhile_keeps_what_is_left(node):
+    process = node.start(SERVICE, program="trap '' TERM; exec sleep 60")
+    time.sleep(0.2)
+    node.node.stub("sleep", f"echo 0::/user.slice/session-3.scope >{node.groups}/{process.pid}; exec /bin/sleep $1")
+    node.clean()
+    assert (node.alive(), node.files()) == ([True], ["mine"])
+
+
+def test_a_file_system_mounted_below_stays(node, tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (node.shm / "mounted").mkdir()
+    subprocess.run(["mount", "--bind", str(outside), str(node.shm / "mounted")], check=True)
+    try:
+        path = node.file("mounted/theirs", USER)
+        time.sleep(0.02)
+        node.clean()
+        assert path.exists()
+    finally:
+        subprocess.run(["umount", str(node.shm / "mounted")], check=True)
+
+
+@pytest.mark.parametrize("groups", OWN)
 def test_slurm_ends_the_processes_of_the_job_itself(node, groups):
     node.start(groups)
     node.clean()
@@ -184,7 +226,7 @@ def test_without_cgroups_of_slurm_nothing_is_touched(node):
         {"SLURM_JOB_USER": "munge"},
         {"SLURM_JOB_UID": "-1"},
         {"SLURM_JOB_UID": ""},
-        {"SLURM_JOB_UID": "054321"},
+        {"SLURM_JOB_UID": f"0{USER}"},
         {"SLURM_JOB_ID": ""},
         {"SLURM_JOB_ID": "7 8"},
         {"SLURM_JOB_ID": "*"},
