@@ -77,7 +77,7 @@ gpu_stack:
   module_options: {NVreg_RestrictProfilingToAdminUsers: "0"}
   gpudirect: [peermem, nvidia-fs, gdrcopy=2.5.1]
 health: {gate: strict}
-monitoring: {slurm: true}
+monitoring: {slurm: true, servers: ctl1}
 """.replace('"[{3g.40gb: 2}, {}]"', "[{3g.40gb: 2}, {}]")
 FACTS = {
     "driver": {"version": "570.86.15", "flavour": "open", "libraries": [], "parameters": {}},

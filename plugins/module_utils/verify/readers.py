@@ -45,6 +45,11 @@ def _before_reboot(root: str, expected: Mapping[str, Any]) -> Iterator[Finding]:
     return gpu_drift.findings(root, expected, running=False)
 
 
+def _files_alone(_root: str, _expected: Mapping[str, Any]) -> Iterable[Finding]:
+    """Compare nothing more than the files and units of the role, which the readers `files` and `units` compare."""
+    return ()
+
+
 def _containers(root: str, expected: Mapping[str, Any]) -> Iterable[Finding]:
     return ContainerReader(Path(root)).findings(expected)
 
@@ -70,6 +75,7 @@ READERS: dict[str, Reader] = {
     "slurm_backup": backup_drift.findings,
     "node_health": node_drift.findings,
     "health_control": control_drift.findings,
+    "files_alone": _files_alone,
 }
 """Part -> its reader."""
 

@@ -12,6 +12,7 @@ from ..cluster import Cluster, Health, Node
 from ..cluster.nvlink_domains import split
 from ..parts.decision import Decision
 from ..slurm import render
+from . import monitoring_files
 
 _PART = "health_control"
 _TICK = 20  # seconds
@@ -20,9 +21,17 @@ _DEAD = 900
 
 
 def decide(cluster: Cluster, host: str) -> Decision | None:
-    """Return the decision for a host; None for a host that is not a controller."""
-    if host not in cluster.services.controllers:
-        return None
+    """Return the decision for a host; None for a host that is neither a controller nor a host of Prometheus."""
+    found = _controller(cluster) if host in cluster.services.controllers else None
+    if cluster.monitoring is None or host not in cluster.monitoring.servers:
+        return found
+    files = [{"name": name, "text": text} for name, text in monitoring_files.target_files(cluster).items()]
+    prometheus = {"targets": files, "expected": monitoring_files.expected_rules(cluster)}
+    whole = found or Decision(expected={"files_alone": {}})
+    return Decision({**whole.parts, "prometheus": prometheus}, whole.expected)
+
+
+def _controller(cluster: Cluster) -> Decision:
     if cluster.health is None:
         return Decision({f"{_PART}_absent": {}})
     monitoring = cluster.monitoring

@@ -48,7 +48,7 @@ RUNS_ON: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("gpu_driver", "cuda", "dcgm", "container_runtime"), _GPU),
     "opensm": ("subnet_managers",),
     "node_health": ("health_nodes",),
-    "health_control": ("slurm_controllers",),
+    "health_control": ("slurm_controllers", "monitoring_servers"),
     "slurm": (
         "slurm_controllers",
         "slurm_database",

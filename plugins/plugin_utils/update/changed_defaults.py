@@ -34,7 +34,7 @@ ROLE_GROUPS = {
     "container_runtime": ("gpu_nodes", "gpu_software", "slurm_login"),
     "opensm": ("subnet_managers",),
     "node_health": ("health_nodes",),
-    "health_control": ("slurm_controllers",),
+    "health_control": ("slurm_controllers", "monitoring_servers"),
 }
 """How variables begin -> groups of hosts on which the playbooks read them; all others are read on all."""
 

@@ -67,6 +67,7 @@ def test_groups_of_the_lab():
         "all": ["ctl1", *nodes],
         "ungrouped": [],
         "health_nodes": [],
+        "monitoring_servers": [],
         "bedplate": ["ctl1", *nodes],
         "compute_nodes": nodes,
         "gpu_nodes": nodes,
