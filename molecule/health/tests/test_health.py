@@ -56,10 +56,11 @@ def test_every_node_has_a_verdict_and_reports_it(host):
         verdict = ssh(name, "cat /run/bedplate/health/verdict").stdout.split()
         assert verdict[:2] == ["1", "ok"]
         assert "State=IDLE " in node(host, name)
-    assert "/etc/slurm/scripts/prolog-" in host.check_output("scontrol show config | grep '^Prolog '")
+    assert "/etc/slurm/scripts/prolog-" in host.check_output("scontrol show config | grep '^Prolog\\b'")
 
 
-def test_verify_finds_nothing(tmp_path: Path):
+def test_verify_finds_nothing_while_all_nodes_are_well(host, tmp_path: Path):
+    assert host
     file = tmp_path / "findings.json"
     done = play("verify.yml", CLUSTER_PATH, f"--extra-vars=verify_report_file={file}")
     assert done.returncode == 0, done.stdout[-3000:]
