@@ -121,11 +121,11 @@ def test_a_stray_is_ended_beside_a_process_of_the_job(node, groups):
 
 
 def test_a_user_who_logs_in_meanwhile_keeps_what_is_left(node):
-    process = node.start(SERVICE, program="trap '' TERM; exec sleep 60")
+    first, _second = (node.start(SERVICE, program="trap '' TERM; exec sleep 60") for _ in range(2))
     time.sleep(0.2)
-    node.node.stub("sleep", f"echo 0::/user.slice/session-3.scope >{node.groups}/{process.pid}; exec /bin/sleep $1")
+    node.node.stub("sleep", f"echo 0::/user.slice/session-3.scope >{node.groups}/{first.pid}; exec /bin/sleep $1")
     node.clean()
-    assert (node.alive(), node.files()) == ([True], ["mine"])
+    assert (node.alive(), node.files()) == ([True, True], ["mine"])
 
 
 def test_a_file_system_mounted_below_stays(node):
