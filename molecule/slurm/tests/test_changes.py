@@ -94,8 +94,7 @@ def test_one_host_alone_does_not_change_the_configuration_of_the_others(host, si
     assert host.check_output("sha256sum /etc/slurm/slurm.conf") == before
 
 
-# In `make test`, tests/unit/turn_keys turns the key of a real munge and Slurm; here are the other daemons, too.
-@pytest.mark.full_in("slurm")
+# Its run is the last one, with the cluster file of the scenario: test_drift.py begins there.
 def test_new_keys_reach_every_daemon_that_reads_them_and_no_output(host, site):
     before = starts(host)
     secrets = state_of(f"molecule-{SCENARIO}") / "secrets"
