@@ -80,8 +80,8 @@ case ${SLURM_JOB_USER-} in root | slurm | munge | nobody) system=yes ;; esac
 mark=/run/bedplate/health/clean-$job
 if [ -z "$system" ] && { : >"$mark"; } 2>/dev/null; then
     look
-    [ -n "$others" ] || end_strays
-    [ -n "$others" ] || [ "$count" -gt 0 ] || clean_shm
+    end_strays
+    [ "$count" -gt 0 ] || clean_shm
     rm -f "$mark"
 fi
 
