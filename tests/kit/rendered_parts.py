@@ -76,7 +76,7 @@ gpu_stack:
   keys: {nvidia: nvidia.asc}
   module_options: {NVreg_RestrictProfilingToAdminUsers: "0"}
   gpudirect: [peermem, nvidia-fs, gdrcopy=2.5.1]
-health: {gate: strict}
+health: {gate: strict, private_tmp: /var/lib/slurm-tmp}
 monitoring: {slurm: true, servers: ctl1}
 """.replace('"[{3g.40gb: 2}, {}]"', "[{3g.40gb: 2}, {}]")
 FACTS = {

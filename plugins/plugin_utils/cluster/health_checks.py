@@ -62,6 +62,7 @@ def health_of(data: Mapping[str, Any] | None, mistakes: Mistakes) -> Health | No
         thresholds=data["thresholds"],
         evidence_days=evidence["days"] or 30,
         evidence_bytes=int(size[:-1]) * _UNITS[size[-1]],
+        private_tmp=data["private_tmp"] or "",
     )
 
 

@@ -17,7 +17,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.jobs.cluste
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.jobs.removed_records import gres_types
 
 from ..cluster import Cluster, Node, mig_split
-from . import cluster_topology, record_lines, scripts
+from . import cluster_topology, health_additions, record_lines, scripts
 from .tables.conf_text import HEADER, defaults, file_of, line_of, merge, text_of
 from .tables.option_effects import ending_jobs
 from .tables.options import canonical, restart_needed
@@ -50,9 +50,6 @@ def slurm_options(cluster: Cluster, slurm_extra: Sequence[str] = (), topology_co
         implied["AccountingStorageHost"] = cluster.machine(cluster.services.database[0]).address
     if cluster.has_slurmdbd and cluster.slurm.accounts:
         implied["AccountingStorageEnforce"] = "associations,limits,qos,safe"
-    if cluster.health:
-        # Its program restarts a dead agent. CYCLE spreads the nodes over the interval.
-        implied |= {"HealthCheckInterval": 300, "HealthCheckNodeState": "ANY,CYCLE"}
     implied |= cluster_topology.options(cluster, topology_conf)
     options = merge({**implied, **_defaults(cluster)}, merge(cluster.slurm.options, scripts.options(cluster)))
     key = next((name for name in options if name.lower() == "grestypes"), "GresTypes")
@@ -110,6 +107,7 @@ def slurm_files(
         "gres.conf": file_of({}, [*record_lines.gres_lines(cluster, kept), *gres_extra]),
         "cgroup.conf": file_of(merge(defaults("cgroup"), cluster.slurm.cgroup)),
         **cluster_topology.files(cluster, topology_conf),
+        **health_additions.files(cluster),
         **beside,
         # Debian's own plugstack.conf has an include with a glob, which a configless Slurm cannot serve.
         "plugstack.conf": HEADER + beside.get("plugstack.conf", ""),
@@ -199,7 +197,7 @@ def guarded(cluster: Cluster) -> list[dict[str, object]]:
         value = wanted.get(row.option.lower(), "")
         harmless = row.below and not (value.isdigit() and 0 < int(value) < row.below)
         if row.option not in IDENTITY and not harmless:
-            place = f"slurm.options of {cluster.path}"
+            place = f"{'health.private_tmp' if row.option in health_additions.PRIVATE_TMP else 'slurm.options'} of {cluster.path}"
             found.append({"option": row.option, "value": value, "place": place, "lowered": row.lowered})
     return found
 
@@ -212,7 +210,8 @@ def _stated(cluster: Cluster) -> dict[str, object]:
 def _defaults(cluster: Cluster) -> dict[str, str]:
     """Return bedplate's defaults of slurm.conf, with the directories of the packages."""
     paths = cluster.slurm.packages.paths
-    return {**defaults("slurm"), "StateSaveLocation": paths["state"], "SlurmdSpoolDir": paths["spool"]}
+    own = {"StateSaveLocation": paths["state"], "SlurmdSpoolDir": paths["spool"]}
+    return {**defaults("slurm"), **own, **health_additions.options(cluster)}
 
 
 def node_hardware(cluster: Cluster, name: str) -> dict[str, object]:

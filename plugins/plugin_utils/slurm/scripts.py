@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .health_scripts import ALWAYS, with_health
+from .health_additions import ALWAYS, with_health
 from .tables.conf_text import HEADER, text_of
 from .tables.script_table import CLIENTS, CONTROLLERS, NODES, ScriptOption, by_option, files_beside, script_options
 

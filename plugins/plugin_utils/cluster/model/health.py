@@ -50,6 +50,8 @@ class Health:
     thresholds: Mapping[str, Mapping[str, Mapping[str, Any]]]
     evidence_days: int
     evidence_bytes: int
+    # Where each job has its own /tmp; "": jobs share it.
+    private_tmp: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,12 @@ HEALTH = {
         "Seconds after a boot in which links and fabric are not judged.", "int", default=600, minimum=0, maximum=7200
     ),
     "drain": Field("How many nodes the controllers may drain.", "section", default={}, fields=_DRAIN),
+    "private_tmp": Field(
+        "Directory on a local disk of the nodes, such as /var/lib/slurm-tmp: each job gets a /tmp and a /dev/shm there, which are removed "
+        "with it. A change waits until no job runs.",
+        pattern=r"/(?!tmp(/|$)|dev/)[^\s,=]+",
+        allowed="Allowed: an absolute path without blanks, commas and =, not below /tmp or /dev.",
+    ),
     "resume": Field(
         "Which of its drains the controller ends: after transient findings, or none.",
         default="transient",
