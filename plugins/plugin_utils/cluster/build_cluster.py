@@ -67,7 +67,7 @@ def build(path: str, data: dict[str, Any], mistakes: Mistakes) -> Cluster:
         package_access=package_access_of(data["package_access"], profiles, path, mistakes),
         snapshots=snapshots_of(data["snapshots"], floor, path, mistakes),
         health=health,
-        monitoring=monitoring_of(data["monitoring"], floor, slurm.version, health, mistakes),
+        monitoring=monitoring_of(data["monitoring"], floor, slurm, health, mistakes),
         constructed=any(data[key] for key in _CONSTRUCTED),
         fabrics=fabrics,
         stated=first.stated if first else StatedFabric(),

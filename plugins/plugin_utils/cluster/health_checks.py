@@ -16,6 +16,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.health.tables.thr
 
 from ..slurm.tables.conf_text import text_of
 from .model import DrainCaps, Health, IgnoredCheck, Monitoring, Profile, Slurm
+from .model.health import NO_NEEDS
 from .rack_layout import Floor
 from .schema.fields import Mistakes, Path
 from .services import hosts_of
@@ -23,17 +24,27 @@ from .services import hosts_of
 _UNITS = {"m": 60, "h": 3600, "M": 1 << 20, "G": 1 << 30}
 # The release from which on slurmctld answers Prometheus itself.
 OWN_METRICS = (25, 11)
-# Checks that no table lists one by one.
-_NUMBERED = re.compile(r"s?xid-[0-9]{1,5}|foreign/[A-Za-z0-9_.-]+")
+# Checks that no table lists one by one: the row `foreign` has a check for each name, and `advice` one for each tool.
+_NUMBERED = re.compile(r"s?xid-[1-9][0-9]{0,4}|foreign-[a-z0-9][a-z0-9-]{0,47}|advice-(dcgm|gpud|validation)")
+_ROWS_OF_SEVERAL = ("foreign", "advice")
+# Ports of Slurm by default, on which its exporter cannot listen.
+_SLURM_PORTS = {"SlurmctldPort": "6817", "SlurmdPort": "6818"}
 # Options that name scripts, and the kind of slurm.scripts under which several of them run one after the other.
 _SCRIPTS = {"prolog": "prolog", "epilog": "epilog", "healthcheckprogram": "health_check"}
+
+
+class _Absent(dict[str, Any]):
+    """A section of a wrong type, which is a mistake already: each key is without a value."""
+
+    def __missing__(self, key: str) -> None:
+        return None
 
 
 def health_of(data: Mapping[str, Any] | None, mistakes: Mistakes) -> Health | None:
     """Return the section `health`; None if the file lacks it."""
     if data is None:
         return None
-    drain, evidence = data["drain"], data["evidence"]
+    drain, evidence = data["drain"] or _Absent(), data["evidence"] or _Absent()
     _check_ignored(data["ignore"], mistakes)
     rate = str(drain["rate"] or "10/10m")
     count, _slash, time = rate.partition("/")
@@ -67,15 +78,15 @@ def health_of(data: Mapping[str, Any] | None, mistakes: Mistakes) -> Health | No
 
 
 def monitoring_of(
-    data: Mapping[str, Any] | None, floor: Floor, version: str, health: Health | None, mistakes: Mistakes
+    data: Mapping[str, Any] | None, floor: Floor, slurm: Slurm, health: Health | None, mistakes: Mistakes
 ) -> Monitoring | None:
-    """Return the section `monitoring`; None if the file lacks it. `version` is Slurm's release."""
+    """Return the section `monitoring`; None if the file lacks it."""
     if data is None:
         return None
     if health is None:
         mistakes.add(("monitoring",), "needs the section health, whose figures it collects. Add health: {}.")
-    release = tuple(int(part) for part in version.split("."))
-    return Monitoring(
+    release = tuple(int(part) for part in slurm.version.split("."))
+    found = Monitoring(
         servers=hosts_of(data["servers"], ("monitoring", "servers"), floor, mistakes),
         slurm_exporter=release < OWN_METRICS if data["slurm"] == "auto" else bool(data["slurm"]),
         slurm_port=data["slurm_port"] or 0,
@@ -83,21 +94,48 @@ def monitoring_of(
         dcgm_port=data["dcgm_port"] or 0,
         textfile=data["textfile"] or "",
     )
+    _check_ports(found, slurm.options, mistakes)
+    return found
 
 
 def check_health(health: Health | None, slurm: Slurm, profiles: Mapping[str, Profile], mistakes: Mistakes) -> None:
     """Note what of `health` cannot be beside the rest of the file."""
     if health is None:
+        for profile in profiles.values():
+            if profile.health != NO_NEEDS:
+                text = "is read only with the section health. Add health: {}, or remove it."
+                mistakes.add(("profiles", profile.name, "health"), text)
         return
     _check_scripts(slurm.options, mistakes)
+    _check_interval(slurm.options, mistakes)
     _check_constraints(slurm.options, mistakes)
-    _check_profiles(health.thresholds, profiles, mistakes)
+    _check_thresholds(health, profiles, mistakes)
     for profile in profiles.values():
-        rails = {nic.rail for nic in profile.nics if nic.rail is not None}
-        needed = profile.health.rails_needed
-        if needed is not None and needed > len(rails):
-            path: Path = ("profiles", profile.name, "health", "rails_needed")
-            mistakes.add(path, f"{needed} is more than the {len(rails)} rails of the profile's NICs.")
+        _check_needs(profile, mistakes)
+
+
+def _check_needs(profile: Profile, mistakes: Mistakes) -> None:
+    path: Path = ("profiles", profile.name, "health")
+    needs = profile.health
+    rails = len({nic.rail for nic in profile.nics if nic.rail is not None})
+    if needs.rails_needed is not None and needs.rails_needed > rails:
+        text = f"{needs.rails_needed} is more than the {rails} rails of the profile's NICs. Allowed: 0 to {rails}."
+        mistakes.add((*path, "rails_needed"), text)
+    if needs.nvlink and not profile.gpus:
+        mistakes.add((*path, "nvlink"), "true needs gpus in the profile.")
+    for mount in dict.fromkeys(one for one in needs.mounts if needs.mounts.count(one) > 1):
+        mistakes.add((*path, "mounts"), f"{mount} is named twice.")
+
+
+def _check_ports(monitoring: Monitoring, options: Mapping[Any, Any], mistakes: Mistakes) -> None:
+    """Note ports that two programs of one machine would share."""
+    taken = {str(monitoring.node_port): "node_port"}
+    if monitoring.dcgm_port and str(monitoring.dcgm_port) in taken:
+        mistakes.add(("monitoring", "dcgm_port"), f"{monitoring.dcgm_port} is node_port, too. Choose another port.")
+    stated = {name: value for _key, name, value in _options(options)}
+    taken |= {stated.get(name.lower(), port): name for name, port in _SLURM_PORTS.items()}
+    if monitoring.slurm_port and monitoring.slurm_exporter and (other := taken.get(str(monitoring.slurm_port))):
+        mistakes.add(("monitoring", "slurm_port"), f"{monitoring.slurm_port} is {other}, too. Choose another port.")
 
 
 def _day(text: str | None) -> date | None:
@@ -127,6 +165,13 @@ def _check_scripts(given: Mapping[Any, Any], mistakes: Mistakes) -> None:
             mistakes.add(("slurm", "options", key), text)
 
 
+def _check_interval(given: Mapping[Any, Any], mistakes: Mistakes) -> None:
+    for key, value in given.items():
+        if str(key).lower() == "healthcheckinterval" and (value is None or text_of(value) == "0"):
+            text = f"{'null' if value is None else 0} turns off the program that restarts a dead health agent."
+            mistakes.add(("slurm", "options", key), f"{text} Allowed: seconds, such as 300.")
+
+
 def _check_constraints(given: Mapping[Any, Any], mistakes: Mistakes) -> None:
     for key, name, value in _options(given):
         if name == "schedulerparameters" and "extra_constraints" in value.replace(" ", "").lower().split(","):
@@ -137,31 +182,59 @@ def _check_constraints(given: Mapping[Any, Any], mistakes: Mistakes) -> None:
 
 
 def _check_ignored(rows: Iterable[Mapping[str, Any] | None], mistakes: Mistakes) -> None:
-    known = [*table.default().rows, *sorted(named_checks())]
+    known = [name for name in (*table.default().rows, *sorted(named_checks())) if name not in _ROWS_OF_SEVERAL]
+    found: set[str] = set()
     for number, row in enumerate(rows):
+        path: Path = ("health", "ignore", number, "check")
         check = (row and row["check"]) or ""
+        if check in found:
+            mistakes.add(path, f"check {check!r} is named twice.")
         if check and check not in known and not _NUMBERED.fullmatch(check):
             hint = (
                 did_you_mean(check, known)
-                or " Allowed: xid-NUMBER, sxid-NUMBER, a check of docs/health.md or foreign/NAME."
+                or " Allowed: xid-NUMBER, sxid-NUMBER, foreign-NAME, advice-dcgm or a check of docs/reference/health.md."
             )
-            mistakes.add(("health", "ignore", number, "check"), f"check {check!r} is unknown.{hint}")
+            mistakes.add(path, f"check {check!r} is unknown.{hint}")
+        found.add(check)
 
 
-def _check_profiles(thresholds: Mapping[str, Any], profiles: Mapping[str, Profile], mistakes: Mistakes) -> None:
+def _check_thresholds(health: Health, profiles: Mapping[str, Profile], mistakes: Mistakes) -> None:
     models = {profile.gpus.model for profile in profiles.values() if profile.gpus}
-    for name, quantities in thresholds.items():
+    wrong = False
+    for name, quantities in health.thresholds.items():
         path: Path = ("health", "thresholds", name)
         if name not in profiles and name not in models:
             mistakes.unknown(path, "profile or GPU model", name, dict.fromkeys([*profiles, *sorted(models)]))
-        model = name if name in models else ""
         for quantity, keys in quantities.items():
-            if quantity not in table.default().rows:
-                known = list(table.default().rows)
-                hint = did_you_mean(quantity, known) or " Allowed: see docs/health.md."
-                mistakes.add((*path, quantity), f"check {quantity!r} is unknown.{hint}")
-                continue
-            try:
-                table.rows_for(NodeProfile(model=model, thresholds={quantity: keys}))
-            except ThresholdError as error:
-                mistakes.add((*path, quantity), f"{error}.")
+            wrong |= not _has_legal_keys((*path, quantity), quantity, keys, mistakes)
+    # What two keys make together is only judged once each of them is legal.
+    for profile in () if wrong else profiles.values():
+        _check_rows(health, profile, mistakes)
+
+
+def _has_legal_keys(path: Path, quantity: str, keys: Mapping[Any, Any], mistakes: Mistakes) -> bool:
+    known = list(table.default().rows)
+    if quantity not in known:
+        hint = did_you_mean(quantity, known) or " Allowed: a check of the first table of docs/reference/health.md."
+        mistakes.add(path, f"check {quantity!r} is unknown.{hint}")
+        return False
+    is_legal = True
+    for key, value in keys.items():
+        try:
+            table.check_site_key(quantity, key, value)
+        except ThresholdError as error:
+            mistakes.add((*path, key), f"{error}.")
+            is_legal = False
+    return is_legal
+
+
+def _check_rows(health: Health, profile: Profile, mistakes: Mistakes) -> None:
+    """Check each row as the nodes of a profile get it: bedplate's, its GPU model's, then both of the site."""
+    model = profile.gpus.model if profile.gpus else ""
+    own = health.thresholds.get(profile.name, {})
+    for quantity, keys in health.thresholds_of(model, profile.name).items():
+        try:
+            table.rows_for(NodeProfile(model=model, thresholds={quantity: keys}))
+        except ThresholdError as error:
+            place = profile.name if quantity in own else model
+            mistakes.add(("health", "thresholds", place, quantity), f"{error}.")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
@@ -17,10 +17,13 @@ from ..gpu_stack.stack_model import StackTable
 from .gpu_stack_checks import request_of, stack_of
 from .model import Cluster, Profile
 
+_LONG_DRY_RUN = timedelta(days=366)
+
 
 def notices(cluster: Cluster, today: date | None = None) -> list[str]:
     """Return a text for each notice. A set of GPU software that cannot be resolved is skipped: it is a mistake."""
-    return [*_unused_nodes(cluster), *_drivers(cluster, today or date.today()), *_unverified(cluster)]
+    day = today or date.today()
+    return [*_unused_nodes(cluster), *_drivers(cluster, day), *_unverified(cluster), *_health(cluster, day)]
 
 
 def _unused_nodes(cluster: Cluster) -> list[str]:
@@ -32,6 +35,22 @@ def _unused_nodes(cluster: Cluster) -> list[str]:
     return [
         f"{cluster.path}: {what} in no partition, so no job runs there. Name them under `partitions`, or use `nodes: all`."
     ]
+
+
+def _health(cluster: Cluster, today: date) -> Iterator[str]:
+    """Yield parts of `health` without effect: rows that have ended, and partitions whose nodes are never drained."""
+    health = cluster.health
+    if health is None:
+        return
+    for row in health.ignore:
+        if row.until and row.until < today:
+            yield f"{cluster.path}: health.ignore: {row.check} ended on {row.until}, so it counts again. Remove the row."
+    if health.dry_run_until and health.dry_run_until - today > _LONG_DRY_RUN:
+        yield f"{cluster.path}: health.dry_run_until is {health.dry_run_until}: until then no sick node is drained."
+    small = [one.name for one in cluster.partitions.values() if 0 < len(one.nodes or ()) <= health.drain.keep]
+    if small:
+        text = f"have {health.drain.keep} nodes or fewer, as many as health.drain.keep: their nodes are never drained"
+        yield f"{cluster.path}: partitions {', '.join(small)} {text}."
 
 
 def _drivers(cluster: Cluster, today: date) -> list[str]:

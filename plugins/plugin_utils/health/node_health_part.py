@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..cluster import Cluster, Health, Node, Profile
@@ -14,6 +15,8 @@ _PART = "node_health"
 # Boards whose GPUs are joined by NVSwitches.
 _NVLINK_BOARDS = ("hgx", "nvl72")
 STRICT = "strict"
+# In a line of a unit: no blanks, no quotes, no "%" of systemd.
+_PATH = re.compile(r"(/[A-Za-z0-9._+-]+)+\Z")
 
 
 def decide(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> Decision | None:
@@ -34,6 +37,13 @@ def decide(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> Decision 
     }
     expected = {"interval": cluster.health.interval, "gate": cluster.health.gate}
     return Decision({_PART: values}, {_PART: expected})
+
+
+def mistakes(choices: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the mistakes in the role's variables that its argument spec cannot name."""
+    log = choices["kernel_log"]
+    if not isinstance(log, str) or not _PATH.match(log):
+        yield f"node_health_kernel_log: {log!r}; allowed: an absolute path of letters, digits and . _ + -"
 
 
 def settings(cluster: Cluster, health: Health, node: Node) -> dict[str, Any]:
@@ -60,7 +70,7 @@ def profile_settings(health: Health, profile: Profile) -> dict[str, Any]:
         "rails_needed": len(rails) if profile.health.rails_needed is None else profile.health.rails_needed,
         "mounts": list(profile.health.mounts),
         "huge_pages": {size: pages for size in ("2M", "1G") if (pages := sum(profile.node_pages(size)))},
-        "thresholds": _thresholds(health, model, profile.name),
+        "thresholds": health.thresholds_of(model, profile.name),
         "quiet_after_boot": health.quiet_after_boot,
     }
 
@@ -70,15 +80,6 @@ def _nvlink(profile: Profile) -> bool:
         return profile.health.nvlink
     model = stack_table.default().models.get(profile.gpus.model) if profile.gpus else None
     return model is not None and model.board in _NVLINK_BOARDS
-
-
-def _thresholds(health: Health, model: str, profile: str) -> dict[str, dict[str, Any]]:
-    """Return the site's thresholds by quantity: a profile over its GPU model, key by key."""
-    found: dict[str, dict[str, Any]] = {}
-    for name in (model, profile):
-        for quantity, keys in health.thresholds.get(name, {}).items():
-            found[quantity] = {**found.get(quantity, {}), **keys}
-    return found
 
 
 def _textfile(cluster: Cluster) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from ..cluster import Cluster, Node, Profile
 from ..common.role_choices import defaults
+from ..health import node_health_part
 from ..parts.site_mistakes import site_mistakes
 from ..parts.site_sources import Reader, source_mistakes
 from ..rdma import rdma_part
@@ -19,6 +20,7 @@ MISTAKES: dict[str, Callable[[Mapping[str, Any]], Iterator[str]]] = {
     "node_tuning": tuning_part.mistakes,
     # A key is read only where it is needed.
     "rdma": partial(rdma_part.mistakes, keys=False),
+    "node_health": node_health_part.mistakes,
 }
 """Role -> what finds mistakes in its variables, given by what is behind `<role>_`."""
 

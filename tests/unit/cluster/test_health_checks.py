@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, ClusterFileError, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.notices import notices
 
 BASE = (Path(__file__).parent / "base.yml").read_text()
 
@@ -77,7 +78,7 @@ MISTAKES = {
     ),
     "a strange key of a check": (
         "health:\n  thresholds:\n    gpu8:\n      ecc-corrected: {wran: 5}\n",
-        [(4, "health.thresholds.gpu8.ecc-corrected")],
+        [(4, "health.thresholds.gpu8.ecc-corrected.wran")],
     ),
     "a limit that is no number": (
         "health:\n  thresholds:\n    gpu8:\n      ecc-corrected: {warn: many}\n",
@@ -87,6 +88,36 @@ MISTAKES = {
     "a tick of a second": ("health:\n  interval: 1\n", [(2, "health.interval")]),
     "monitoring alone": ("monitoring: {}\n", [(1, "monitoring")]),
     "a strange server": ("health: {}\nmonitoring:\n  servers: mon9\n", [(3, "monitoring.servers")]),
+    "a text for the caps": ("health:\n  drain: 5%\n", [(2, "health.drain")]),
+    "a text for the evidence": ("health:\n  evidence: 30d\n", [(2, "health.evidence")]),
+    "a cap without percent": ("health:\n  drain:\n    cluster: 5\n", [(3, "health.drain.cluster")]),
+    "a day of a week": ("health:\n  dry_run_until: 2027-W05-1\n", [(2, "health.dry_run_until")]),
+    "a date without a value": ("health:\n  dry_run_until:\n", [(2, "health.dry_run_until")]),
+    "caps without a value": ("health:\n  drain:\n", [(2, "health.drain")]),
+    "ignored twice": (
+        "health:\n  ignore:\n    - {check: xid-94, reason: a}\n    - {check: xid-94, reason: b, until: 2027-01-31}\n",
+        [(4, "health.ignore[1].check")],
+    ),
+    "all foreign checks": ("health:\n  ignore:\n    - {check: foreign, reason: a}\n", [(3, "health.ignore[0].check")]),
+    "a name that no foreign check has": (
+        "health:\n  ignore:\n    - {check: foreign/raid, reason: a}\n",
+        [(3, "health.ignore[0].check")],
+    ),
+    "a Xid with a zero": ("health:\n  ignore:\n    - {check: xid-094, reason: a}\n", [(3, "health.ignore[0].check")]),
+    "two keys of one check": (
+        "health:\n  thresholds:\n    gpu8:\n      pcie-width:\n        warn: true\n        debounce: 1.5\n",
+        [(5, "health.thresholds.gpu8.pcie-width.warn"), (6, "health.thresholds.gpu8.pcie-width.debounce")],
+    ),
+    "limits of a model and a profile that clash": (
+        "health:\n  thresholds:\n    h100: {pcie-replay: {warn: 10, critical: 20}}\n    gpu8: {pcie-replay: {warn: 30}}\n",
+        [(4, "health.thresholds.gpu8.pcie-replay")],
+    ),
+    "a port twice": ("health: {}\nmonitoring:\n  dcgm_port: 9100\n", [(3, "monitoring.dcgm_port")]),
+    "a port of slurmctld": ("health: {}\nmonitoring:\n  slurm_port: 6817\n", [(3, "monitoring.slurm_port")]),
+    "a folder with a specifier of systemd": (
+        "health: {}\nmonitoring:\n  textfile: /var/%h\n",
+        [(3, "monitoring.textfile")],
+    ),
     "several": ("health:\n  gate: maybe\n  interval: 1\n", [(2, "health.gate"), (3, "health.interval")]),
 }
 
@@ -103,6 +134,8 @@ def test_a_mistake_has_its_line(tmp_path: Path, name: str) -> None:
         "Prolog: /opt/p",
         "Epilog: /opt/p",
         "HealthCheckProgram: /opt/p",
+        "HealthCheckInterval: 0",
+        "HealthCheckInterval: null",
         "SchedulerParameters: 'bf_max_job_test=9,extra_constraints'",
     ],
 )
@@ -111,3 +144,61 @@ def test_options_of_slurm_that_clash_are_refused(tmp_path: Path, option: str) ->
     where = f"slurm.options.{option.split(':')[0]}"
     assert read(tmp_path, "", edit)
     assert [place for _line, place in mistakes(tmp_path, "health: {}\n", edit)] == [where]
+
+
+PROFILE = "    features: [hbm3]\n"
+
+
+@pytest.mark.parametrize(
+    ("needs", "key"),
+    [
+        ("rails_needed: 3", "rails_needed"),
+        ("rails_needed: null", "rails_needed"),
+        ("mounts: [scratch]", "mounts[0]"),
+        ("mounts: [/scratch/]", "mounts[0]"),
+        ("mounts: [/a/../b]", "mounts[0]"),
+        ("mounts: [/scratch, /scratch]", "mounts"),
+    ],
+)
+def test_needs_of_a_profile_that_cannot_be(tmp_path: Path, needs: str, key: str) -> None:
+    edit = ((PROFILE, f"{PROFILE}    health: {{{needs}}}\n"),)
+    assert [place for _line, place in mistakes(tmp_path, "health: {}\n", edit)] == [f"profiles.gpu8.health.{key}"]
+
+
+def test_needs_of_a_profile_are_read_with_health_alone(tmp_path: Path) -> None:
+    edit = ((PROFILE, f"{PROFILE}    health: {{mounts: [/, /scratch/data]}}\n"),)
+    assert read(tmp_path, "health: {}\n", edit).profiles["gpu8"].health.mounts == ("/", "/scratch/data")
+    assert [place for _line, place in mistakes(tmp_path, "", edit)] == ["profiles.gpu8.health"]
+
+
+def test_nvlink_needs_gpus(tmp_path: Path) -> None:
+    edit = (("    memory_mib: 4000\n", "    memory_mib: 4000\n    health: {nvlink: true}\n"),)
+    assert [place for _line, place in mistakes(tmp_path, "health: {}\n", edit)] == ["profiles.cpu.health.nvlink"]
+
+
+@pytest.mark.parametrize(
+    "check", ["xid-94", "sxid-20034", "foreign-site-raid", "advice-dcgm", "mount-hung", "xid-jobs"]
+)
+def test_checks_that_can_be_ignored(tmp_path: Path, check: str) -> None:
+    health = read(tmp_path, f"health:\n  ignore: {{check: {check}, reason: a}}\n").health
+    assert health
+    assert [one.check for one in health.ignore] == [check]
+
+
+@pytest.mark.parametrize(
+    ("section", "word"),
+    [
+        ("health:\n  ignore: {check: xid-94, reason: a, until: 2026-01-01}\n", "xid-94"),
+        ("health: {dry_run_until: 2126-01-01}\n", "2126-01-01"),
+        ("health:\n  drain: {keep: 4}\n", "partitions gpu"),
+    ],
+)
+def test_what_has_no_effect_is_a_notice(tmp_path: Path, section: str, word: str) -> None:
+    day = date(2026, 6, 1)
+    found = set(notices(read(tmp_path, section), day)) - set(notices(read(tmp_path, "health: {}\n"), day))
+    assert [word in text for text in found] == [True]
+
+
+def test_an_ignored_check_counts_again_after_its_last_day(tmp_path: Path) -> None:
+    cluster = read(tmp_path, "health:\n  ignore: {check: xid-94, reason: a, until: 2026-06-01}\n")
+    assert [len(notices(cluster, day)) for day in (date(2026, 6, 1), date(2026, 6, 2))] == [0, 1]

@@ -108,10 +108,9 @@ def checked_values(name: str, values: Mapping[str, Any], allowed: Mapping[str, t
             raise ThresholdError(f"threshold {name}: unknown key {key!r}; allowed: {', '.join(sorted(allowed))}")
         kinds = allowed[key]
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            names = " or ".join(sorted("null" if one is type(None) else one.__name__ for one in kinds))
-            raise ThresholdError(f"threshold {name}: {key} is {value!r}, a {type(value).__name__}; expected {names}")
+            raise ThresholdError(f"threshold {name}: {key} is {_shown(value)}; allowed: {_names(kinds)}")
         if isinstance(value, float) and not math.isfinite(value):
-            raise ThresholdError(f"threshold {name}: {key} is {value!r}; expected a finite number")
+            raise ThresholdError(f"threshold {name}: {key} is {value!r}; allowed: a finite number")
         if key in _WORDS and value not in _WORDS[key]:
             raise ThresholdError(f"threshold {name}: {key} is {value!r}; allowed: {', '.join(_WORDS[key])}")
     return dict(values)
@@ -121,8 +120,22 @@ def checked_row(row: ThresholdRow) -> ThresholdRow:
     """Return the row. ThresholdError: its keys contradict each other."""
     for holds, problem in _RULES:
         if not holds(row):
-            raise ThresholdError(f"threshold {row.name}: {problem}")
+            words = {"limits": _LIMITS_OF[row.kind], "warn": _shown(row.warn), "critical": _shown(row.critical)}
+            raise ThresholdError(f"threshold {row.name}: {problem.format(row=row, **words)}")
     return row
+
+
+def _shown(value: Any) -> str:
+    """Return a value as YAML has it."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return repr(value) if isinstance(value, str) else str(value)
+
+
+def _names(kinds: tuple[type, ...]) -> str:
+    """Return the types as YAML has them."""
+    listed = [kind for kind in kinds if kind is not int or float not in kinds]
+    return " or ".join(_TYPE_NAMES[kind] for kind in listed)
 
 
 def _has_legal_limits(row: ThresholdRow) -> bool:
@@ -149,18 +162,52 @@ def _is_within_worst(row: ThresholdRow) -> bool:
     return CLASSES.index(row.class_warn) >= worst and CLASSES.index(row.class_critical) >= worst
 
 
+_TYPE_NAMES = {
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    bool: "true or false",
+    list: "a list",
+    type(None): "null",
+}
+_WORDS_OF_PROFILE = ", ".join(f"{PROFILE}{one}" for one in FROM_PROFILE)
+_LIMITS_OF = {
+    LEVEL: "a number or null",
+    AT_LEAST: f"a number, {_WORDS_OF_PROFILE} or null",
+    EQUALS: f"a number, a word, {_WORDS_OF_PROFILE} or null",
+    DELTA: "a number above 0 or null",
+    RATE: "a number above 0 or null",
+}
 _RULES: tuple[tuple[Callable[[ThresholdRow], bool], str], ...] = (
-    (_has_legal_limits, "warn and critical must be numbers that the kind can reach, or words for `equals`"),
-    (_has_ordered_limits, "critical must be at least as bad as warn"),
-    (_is_within_worst, "class_warn and class_critical must not be worse than at_most"),
+    (_has_legal_limits, "warn is {warn}, critical {critical}; allowed for {row.kind}: {limits}"),
+    (
+        _has_ordered_limits,
+        "warn is {row.warn}, critical {row.critical}; allowed: a critical that is at least as bad as warn ({row.kind})",
+    ),
+    (
+        _is_within_worst,
+        "class_warn is {row.class_warn}, class_critical {row.class_critical}; allowed: {row.at_most} at most",
+    ),
     (
         lambda row: CLASSES.index(row.class_critical) <= CLASSES.index(row.class_warn) or row.critical is None,
-        "class_critical must be at least as bad as class_warn",
+        "class_warn is {row.class_warn}, class_critical {row.class_critical}; allowed: a class_critical at least as bad as class_warn",
     ),
-    (lambda row: row.kind not in (DELTA, RATE) or 0 < row.window <= _MOST_WINDOW, f"window: 1 to {_MOST_WINDOW} s"),
-    (lambda row: row.kind != RATE or row.unit in UNIT_SECONDS, f"unit of a rate: {', '.join(UNIT_SECONDS)}"),
-    (lambda row: 1 <= row.debounce <= _MOST_DEBOUNCE, f"debounce: 1 to {_MOST_DEBOUNCE} samples"),
-    (lambda row: row.kind not in (DELTA, RATE) or row.debounce == 1, "debounce of a delta or rate must be 1"),
+    (
+        lambda row: row.kind not in (DELTA, RATE) or 0 < row.window <= _MOST_WINDOW,
+        f"window is {{row.window}}; allowed: 1 to {_MOST_WINDOW} s",
+    ),
+    (
+        lambda row: row.kind != RATE or row.unit in UNIT_SECONDS,
+        f"unit is {{row.unit!r}}; allowed for a rate: {', '.join(UNIT_SECONDS)}",
+    ),
+    (
+        lambda row: 1 <= row.debounce <= _MOST_DEBOUNCE,
+        f"debounce is {{row.debounce}}; allowed: 1 to {_MOST_DEBOUNCE} samples",
+    ),
+    (
+        lambda row: row.kind not in (DELTA, RATE) or row.debounce == 1,
+        "debounce is {row.debounce}; allowed for a {row.kind}: 1",
+    ),
     (lambda row: row.counts == INCREASE or row.kind == RATE, "counts=states needs the kind `rate`"),
     (lambda row: not row.since_reset or row.kind == DELTA, "since_reset needs the kind `delta`"),
 )

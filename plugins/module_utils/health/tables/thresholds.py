@@ -105,6 +105,11 @@ def rows_for(profile: NodeProfile, table: ThresholdTable | None = None) -> Mappi
     return merged
 
 
+def check_site_key(name: str, key: str, value: Any) -> None:
+    """Check a key that a site gives to a row. ThresholdError: a key that a site cannot change, a wrong type or an unknown word."""
+    checked_values(name, {key: value}, _SITE)
+
+
 @lru_cache(maxsize=64)
 def _default_rows(model: str) -> Mapping[str, ThresholdRow]:
     return default().of_model(model)

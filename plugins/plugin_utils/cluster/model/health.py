@@ -53,6 +53,14 @@ class Health:
     # Where each job has its own /tmp; "": jobs share it.
     private_tmp: str = ""
 
+    def thresholds_of(self, model: str, profile: str) -> dict[str, dict[str, Any]]:
+        """Return the site's thresholds of a profile by quantity: a profile over its GPU model, key by key."""
+        found: dict[str, dict[str, Any]] = {}
+        for name in (model, profile):
+            for quantity, keys in self.thresholds.get(name, {}).items():
+                found[quantity] = {**found.get(quantity, {}), **keys}
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class ProfileHealth:

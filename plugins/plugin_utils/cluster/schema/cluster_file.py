@@ -161,7 +161,7 @@ _PROFILE = {
     "gpu_stack": Field(
         "What differs from the cluster's `gpu_stack` on its nodes.", "section", fields=PROFILE_GPU_STACK
     ),
-    "health": Field("What jobs need on its nodes.", "section", fields=PROFILE_HEALTH),
+    "health": Field("What jobs need on its nodes.", "section", fields=with_values(PROFILE_HEALTH)),
 }
 
 _EXCEPTION = {
@@ -427,9 +427,9 @@ CLUSTER_FILE = Field(
         "health": Field(
             "Nodes judge their health and report it, and the controllers drain sick ones within limits.",
             "section",
-            fields=HEALTH,
+            fields=with_values(HEALTH),
         ),
-        "monitoring": Field("Files for the Prometheus that the site has.", "section", fields=MONITORING),
+        "monitoring": Field("Files for the Prometheus that the site has.", "section", fields=with_values(MONITORING)),
         "groups": Field("As in ansible.builtin.constructed.", "free"),
         "keyed_groups": Field("As in ansible.builtin.constructed.", "list"),
         "compose": Field("As in ansible.builtin.constructed.", "free"),

@@ -201,11 +201,15 @@ def walk(value: Any, rule: Field, path: Path, mistakes: Mistakes) -> Any:
 def _remedy(value: Any, rule: Field) -> str:
     """Return what is allowed instead of a value of the wrong type, or how to write it; "" if the type says it."""
     if rule.choices:
-        return allowed(list(rule.choices))
+        return allowed([*(("true", "false") if rule.type == "switch" else ()), *rule.choices])
+    if rule.type == "date":
+        return f" {_DAY}"
     if rule.short and (choices := rule.fields[rule.short].choices):
         return f" Allowed: {', '.join(choices)}, or a mapping."
     if rule.type == "str" and isinstance(value, int | float | date):
-        return " Put quotes around it."
+        # Quotes make a name of 7, and no share of the nodes of 5.
+        is_measure = rule.default and rule.pattern and not re.fullmatch(rule.pattern, str(value))
+        return f" {rule.allowed}" if is_measure else " Put quotes around it."
     if rule.type == "int" and isinstance(value, str) and re.fullmatch(r"[0-9]+", value):
         return " Remove its quotes."
     if rule.type == "int" and rule.minimum is not None:
@@ -268,6 +272,7 @@ def _map(value: dict[Any, Any], rule: Field, path: Path, mistakes: Mistakes) -> 
     return {key: below for key, below in checked.items() if below is not None}
 
 
+_DAY = "Allowed: year-month-day, such as 2027-01-31."
 _RANGES = r"[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*"
 
 
@@ -283,11 +288,12 @@ def _date(value: Any, path: Path, mistakes: Mistakes) -> str | None:
     """Return a date as text; YAML reads it without quotes as a date, and with a time of day as another type."""
     try:
         found = date.fromisoformat(value) if isinstance(value, str) else value
-        if type(found) is date:
+        # From Python 3.11 on, fromisoformat takes weeks and days without hyphens, too.
+        if type(found) is date and str(value) == found.isoformat():
             return found.isoformat()
     except ValueError:
         pass
-    mistakes.add(path, f"{str(value)!r} is not a date. Allowed: year-month-day, such as 2027-01-31.")
+    mistakes.add(path, f"{str(value)!r} is not a date. {_DAY}")
     return None
 
 

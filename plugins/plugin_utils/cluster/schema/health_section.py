@@ -5,21 +5,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from .fields import Field
+from .fields import Field, with_values
 from .text_rules import TEXT
 
 _SHARE: dict[str, Any] = {
     "pattern": r"(100|[1-9]?[0-9])%",
     "allowed": 'Allowed: whole percent, such as "5%".',
 }
+# A path without ".", ".." and a slash at its end, as the table of mounts has it.
+_STEP = r"/(?!\.{1,2}(/|$))"
+_MOUNT = rf"/|({_STEP}[^/\s,]+)+"
+# In a line of a unit: no quotes, no "%" of systemd.
+_FOLDER = rf"({_STEP}[A-Za-z0-9._+-]+)+"
 _SECONDS: dict[str, Any] = {"minimum": 10, "maximum": 3600}
 
 _DRAIN = {
     "cluster": Field(
-        "Most nodes of the cluster that may be unavailable when a node is drained.", default="5%", **_SHARE
+        "Most nodes of the cluster that may be unavailable when a node is drained, at least one.",
+        default="5%",
+        **_SHARE,
     ),
     "nodes": Field("The same as a number of nodes; the smaller of the two counts.", "int", default=20, minimum=1),
-    "partition": Field("Most nodes of a partition.", default="10%", **_SHARE),
+    "partition": Field("Most nodes of a partition, at least one.", default="10%", **_SHARE),
     "rack": Field("Most nodes of a rack, at least one.", default="25%", **_SHARE),
     "nvlink_domain": Field("Most nodes of an NVLink domain, at least one.", default="25%", **_SHARE),
     "rate": Field(
@@ -63,7 +70,7 @@ HEALTH = {
     "quiet_after_boot": Field(
         "Seconds after a boot in which links and fabric are not judged.", "int", default=600, minimum=0, maximum=7200
     ),
-    "drain": Field("How many nodes the controllers may drain.", "section", default={}, fields=_DRAIN),
+    "drain": Field("How many nodes the controllers may drain.", "section", default={}, fields=with_values(_DRAIN)),
     "private_tmp": Field(
         "Directory on a local disk of the nodes, such as /var/lib/slurm-tmp: each job gets a /tmp and a /dev/shm there, which are removed "
         "with it. A change waits until no job runs.",
@@ -75,13 +82,15 @@ HEALTH = {
         default="transient",
         choices=("transient", "none"),
     ),
-    "ignore": Field("Checks that drain no node.", "list", item=Field("a check", "section", fields=_IGNORE)),
+    "ignore": Field(
+        "Checks that drain no node.", "list", item=Field("a check", "section", fields=with_values(_IGNORE))
+    ),
     "thresholds": Field(
-        "Other thresholds, by profile or GPU model, then by quantity; keys of a quantity as in docs/health.md.",
+        "Other thresholds, by profile or GPU model, then by quantity; keys of a quantity as in docs/health.md#thresholds.",
         "map",
         item=Field("quantities", "map", item=Field("a quantity", "free")),
     ),
-    "evidence": Field("How much evidence a node keeps.", "section", default={}, fields=_EVIDENCE),
+    "evidence": Field("How much evidence a node keeps.", "section", default={}, fields=with_values(_EVIDENCE)),
 }
 
 PROFILE_HEALTH = {
@@ -96,7 +105,9 @@ PROFILE_HEALTH = {
         "Mount points that jobs need, such as /scratch.",
         "list",
         item=Field(
-            "a mount point", pattern=r"/[^\s,]*", allowed="Allowed: an absolute path without blanks and commas."
+            "a mount point",
+            pattern=_MOUNT,
+            allowed="Allowed: an absolute path without blanks, commas, '..' and a slash at its end.",
         ),
     ),
 }
@@ -121,7 +132,7 @@ MONITORING = {
     "textfile": Field(
         "Directory from which node exporter reads text files.",
         default="/var/lib/prometheus/node-exporter",
-        pattern=r"/[^\s,]+",
-        allowed="Allowed: an absolute path without blanks and commas.",
+        pattern=_FOLDER,
+        allowed="Allowed: an absolute path of letters, digits and . _ + -, without '..' and a slash at its end.",
     ),
 }

@@ -107,3 +107,9 @@ def test_without_a_date_the_limiter_never_acts(tmp_path: Path) -> None:
     found = cluster(tmp_path)
     assert found.health
     assert health_control_part.settings(found, found.health)["dry_run_until"] is None
+
+
+@pytest.mark.parametrize("path", ["kmsg", "", None, 5, "/dev/kmsg --once", "/dev/%h", "/dev/kmsg\n"])
+def test_the_kernel_log_is_one_absolute_path(path: Any) -> None:
+    assert len(list(node_health_part.mistakes({**CHOICES, "kernel_log": path}))) == 1
+    assert not list(node_health_part.mistakes(CHOICES))
