@@ -118,6 +118,8 @@ MISTAKES = {
         "health: {}\nmonitoring:\n  textfile: /var/%h\n",
         [(3, "monitoring.textfile")],
     ),
+    "a private /dev": ("health:\n  private_tmp: /dev\n", [(2, "health.private_tmp")]),
+    "a private folder in /tmp by a detour": ("health:\n  private_tmp: /var/../tmp\n", [(2, "health.private_tmp")]),
     "several": ("health:\n  gate: maybe\n  interval: 1\n", [(2, "health.gate"), (3, "health.interval")]),
 }
 

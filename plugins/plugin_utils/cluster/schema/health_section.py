@@ -74,8 +74,8 @@ HEALTH = {
     "private_tmp": Field(
         "Directory on a local disk of the nodes, such as /var/lib/slurm-tmp: each job gets a /tmp and a /dev/shm there, which are removed "
         "with it. A change waits until no job runs.",
-        pattern=r"/(?!tmp(/|$)|dev/)[^\s,=]+",
-        allowed="Allowed: an absolute path without blanks, commas and =, not below /tmp or /dev.",
+        pattern=rf"(?!/(tmp|dev)(/|$)){_FOLDER}",
+        allowed="Allowed: an absolute path of letters, digits and . _ + -, without '..', not below /tmp or /dev.",
     ),
     "resume": Field(
         "Which of its drains the controller ends: after transient findings, or none.",
