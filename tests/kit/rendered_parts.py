@@ -76,7 +76,7 @@ gpu_stack:
   keys: {nvidia: nvidia.asc}
   module_options: {NVreg_RestrictProfilingToAdminUsers: "0"}
   gpudirect: [peermem, nvidia-fs, gdrcopy=2.5.1]
-health: {gate: strict, private_tmp: /var/lib/slurm-tmp}
+health: {gate: strict}
 monitoring: {slurm: true, servers: ctl1}
 """.replace('"[{3g.40gb: 2}, {}]"', "[{3g.40gb: 2}, {}]")
 FACTS = {
@@ -99,6 +99,7 @@ services: {controllers: [ctl1], database: [ctl1], login: [login1], rest: [ctl1]}
 partitions: {all: {nodes: all}}
 """
 SLURM = {
+    "old": f'{_SLURM}slurm: {{version: "23.02"}}\nhealth: {{private_tmp: /var/lib/slurm-tmp}}\n',
     "schedmd-apt": f"{_SLURM}slurm: {{packages: schedmd, users: {{munge: {{uid: 64031}}}}}}\n",
     "schedmd-dnf": f"{_SLURM}slurm: {{packages: {{packaging: schedmd, manager: dnf}}}}\n",
     "openhpc": f'{_SLURM}slurm: {{version: "23.11", packages: openhpc, users: {{slurm: {{uid: 202}}}}}}\n',

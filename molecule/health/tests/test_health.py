@@ -84,13 +84,6 @@ def test_an_xid_drains_the_node_of_a_job_with_evidence_and_the_job_ends_by_itsel
     assert "State=IDLE " in node(host, "cpu03")
 
 
-def test_a_job_has_a_tmp_that_ends_with_it(host, resumed):
-    seen = host.check_output("srun --nodelist=cpu02 sh -c 'touch /tmp/mine /dev/shm/mine; ls /tmp'")
-    assert seen == "mine"
-    assert ssh("cpu02", "ls /tmp/mine /dev/shm/mine 2>/dev/null").stdout == ""
-    until(30, lambda: ssh("cpu02", "find /var/lib/slurm-tmp -name mine").stdout == "")
-
-
 def test_a_dead_agent_is_restarted_and_its_node_runs_jobs(host, resumed):
     ssh("cpu03", "systemctl kill --signal=KILL bedplate-health")
     until(30, lambda: "active" in ssh("cpu03", "systemctl is-active bedplate-health").stdout.split())

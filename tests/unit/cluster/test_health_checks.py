@@ -85,6 +85,10 @@ MISTAKES = {
         [(4, "health.thresholds.gpu8.ecc-corrected")],
     ),
     "a private tmp in tmp": ("health:\n  private_tmp: /tmp/jobs\n", [(2, "health.private_tmp")]),
+    "a private tmp with a release that crashes": (
+        "health:\n  private_tmp: /var/lib/slurm-tmp\n",
+        [(2, "health.private_tmp")],
+    ),
     "a tick of a second": ("health:\n  interval: 1\n", [(2, "health.interval")]),
     "monitoring alone": ("monitoring: {}\n", [(1, "monitoring")]),
     "a strange server": ("health: {}\nmonitoring:\n  servers: mon9\n", [(3, "monitoring.servers")]),
