@@ -32,7 +32,8 @@ def decide(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> Decision 
     values = {
         "settings": settings(cluster, cluster.health, machine),
         "kernel_log": choices["kernel_log"],
-        "textfile": _textfile(cluster),
+        # A file is replaced by another one, so the agent writes to the directory.
+        "textfiles": cluster.monitoring.textfile if cluster.monitoring else "",
         "strict": cluster.health.gate == STRICT,
     }
     expected = {"interval": cluster.health.interval, "gate": cluster.health.gate}

@@ -113,3 +113,16 @@ def test_without_a_date_the_limiter_never_acts(tmp_path: Path) -> None:
 def test_the_kernel_log_is_one_absolute_path(path: Any) -> None:
     assert len(list(node_health_part.mistakes({**CHOICES, "kernel_log": path}))) == 1
     assert not list(node_health_part.mistakes(CHOICES))
+
+
+def test_the_agent_may_write_to_the_directory_of_its_text_file(tmp_path: Path) -> None:
+    """A file is replaced by a new one beside it, so a unit that may write the file alone could not."""
+    found = cluster(tmp_path, "health: {}\nmonitoring: {textfile: /srv/texts}\n")
+    decision = node_health_part.decide(found, found.nodes[0].name, CHOICES)
+    assert decision
+    values = decision.parts["node_health"]
+    assert values["settings"]["textfile"] == "/srv/texts/bedplate_health.prom"
+    assert values["textfiles"] == "/srv/texts"
+    unit = render_part("node_health", "node_health", values, NO_SITE)["files"]
+    (text,) = [one["content"] for one in unit if one["path"].endswith("bedplate-health.service")]
+    assert "ReadWritePaths=-/srv/texts\n" in text
