@@ -11,6 +11,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist i
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import NodeProfile
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.health import health_control_part, node_health_part
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.render import render_part
 
 ROOT = Path(__file__).parents[4]
 BASE = (ROOT / "tests/unit/cluster/base.yml").read_text()
@@ -123,6 +124,6 @@ def test_the_agent_may_write_to_the_directory_of_its_text_file(tmp_path: Path) -
     values = decision.parts["node_health"]
     assert values["settings"]["textfile"] == "/srv/texts/bedplate_health.prom"
     assert values["textfiles"] == "/srv/texts"
-    unit = render_part("node_health", "node_health", values, NO_SITE)["files"]
+    unit = render_part("node_health", "node_health", values)["files"]
     (text,) = [one["content"] for one in unit if one["path"].endswith("bedplate-health.service")]
     assert "ReadWritePaths=-/srv/texts\n" in text
