@@ -170,17 +170,14 @@ def test_a_check_that_takes_all_memory_ends_alone(machine: Machine) -> None:
 
 
 def test_a_full_disk_stops_no_verdict(machine: Machine) -> None:
-    machine.guest.run(
-        "mount -t tmpfs -o size=64k tmpfs /var/lib/bedplate/health; head -c 1M /dev/zero > /var/lib/bedplate/health/full || true"
-    )
+    state, unit = "/var/lib/bedplate/health", "bedplate-health.service"
+    machine.guest.run(f"mount -t tmpfs -o size=64k tmpfs {state}; head -c 1M /dev/zero > {state}/full || true")
     machine.guest.run("systemctl restart bedplate-health.service")
     machine.until(lambda: machine.verdict.status in ("ok", "unknown"))
     machine.write_log(XID)
     machine.until(lambda: machine.verdict.status == "fail")
     machine.write_log(f"bedplate-health: reset of {GPU} done")
-    machine.guest.run(
-        f"systemctl stop bedplate-health.service; umount -l {state}; systemctl start bedplate-health.service"
-    )
+    machine.guest.run(f"systemctl stop {unit}; umount -l {state}; systemctl start {unit}")
     machine.until(lambda: machine.verdict.status == "ok")
 
 
