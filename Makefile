@@ -173,7 +173,7 @@ full-fabric: venv tools  ## make nightly, and its row in docs/testing.md
 .PHONY: full-health
 full-health: venv tools  ## Health of nodes: 400,000 fuzzed lines and readings, the limiter on 100 slurmd, real agents and Prometheus
 	$(BIN)/python -m tools.full_results health -- env BEDPLATE_FULL=health BEDPLATE_SLURMD=100 bash -c \
-	  'pytest -n 2 --dist worksteal -m full_health tests/unit/health && \
+	  'pytest -n 2 --dist worksteal -o faulthandler_timeout=1800 -m full_health tests/unit/health && \
 	  pytest -m "daemons and not full_health" tests/unit/health/control && \
 	  pytest tests/unit/health/scripts/test_hostile_verdicts.py && $(BIN)/python -m lab molecule -v health'
 

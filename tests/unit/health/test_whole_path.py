@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import time
 from pathlib import Path
 
@@ -64,3 +65,11 @@ def test_an_xid_drains_its_node_with_evidence_and_job_and_is_an_alert_within_two
             node.log(2, f"bedplate-health: reset of {GPU} done")
             site.until(lambda: (tick(), not site.alerts("BedplateXidHardware"))[1], 60)
             assert bench.owned(OURS) == [sick]
+            # No step outlives the test: another one looks at all jobs of this machine.
+            slurm.change(["scancel", job])
+            site.until(lambda: slurm.job(job).get("JobState") == "CANCELLED" and not _has_steps(job), 60)
+
+
+def _has_steps(job: str) -> bool:
+    """Return whether this machine has a process of the job."""
+    return subprocess.run(["pgrep", "-f", rf"^slurmstepd: \[{job}\."], capture_output=True, check=False).returncode == 0
