@@ -7,6 +7,7 @@ the driver was loaded again, so all GPUs have their defaults.
 """
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -67,7 +68,10 @@ def main(words: list[str]) -> None:
         sys.exit(f"stand-in for nvidia-smi: {words}")
     for word in changes:
         change(gpus[address], word)
-    STATE.write_text(json.dumps(gpus))
+    # Another one reads at the same time.
+    new = STATE.with_name(f"{STATE.name}.{os.getpid()}")
+    new.write_text(json.dumps(gpus))
+    new.replace(STATE)
     with LOG.open("a") as log:
         log.write(f"{' '.join(words)}\n")
     print("All done.")

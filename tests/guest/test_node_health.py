@@ -7,9 +7,13 @@ The tests are steps: each one finds the guest as the one before it left it. Ther
 from __future__ import annotations
 
 import base64
+import gzip
 import io
 import json
+import os
+import subprocess
 import tarfile
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -53,6 +57,14 @@ def archive() -> str:
             member.size = len(data)
             packed.addfile(member, io.BytesIO(data))
     return base64.b64encode(found.getvalue()).decode()
+
+
+def disk() -> str:
+    """Return an empty ext4, which the guest has no program to make, compressed and in base64."""
+    with tempfile.NamedTemporaryFile() as file:
+        os.truncate(file.name, 16 << 20)
+        subprocess.run(["/sbin/mkfs.ext4", "-q", "-F", file.name], check=True)
+        return base64.b64encode(gzip.compress(Path(file.name).read_bytes())).decode()
 
 
 class Machine:
@@ -101,8 +113,11 @@ def machine() -> Iterator[Machine]:
     commands.prepare()
     with Guest("health") as guest:
         guest.run(
-            "truncate -s 32M /root/disk && mkfs.ext4 -q /root/disk && mkdir -p /mnt/disk && mount -o loop /root/disk /mnt/disk"
+            "base64 -d | gunzip > /root/disk && mkdir -p /mnt/disk && mount -o loop /root/disk /mnt/disk", stdin=disk()
         )
+        # The unit writes nowhere else: the check of a test does.
+        folder = "/etc/systemd/system/bedplate-health.service.d"
+        guest.run(f"mkdir -p {folder} && cat > {folder}/test.conf", stdin="[Service]\nReadWritePaths=/mnt/disk\n")
         guest.run("sysctl -q kernel.printk_devkmsg=on && base64 -d | tar -xz -C /", stdin=archive())
         guest.run(
             "systemctl daemon-reload && systemctl enable --now bedplate-health.service bedplate-health-ready.service"
