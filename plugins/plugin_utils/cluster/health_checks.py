@@ -26,8 +26,8 @@ _NO_PRIVATE_TMP = ("24.11",)
 _UNITS = {"m": 60, "h": 3600, "M": 1 << 20, "G": 1 << 30}
 # The release from which on slurmctld answers Prometheus itself.
 OWN_METRICS = (25, 11)
-# Checks that no table lists one by one: the row `foreign` has a check for each name, and `advice` one for each tool.
-_NUMBERED = re.compile(r"s?xid-[1-9][0-9]{0,4}|foreign-[a-z0-9][a-z0-9-]{0,47}|advice-(dcgm|gpud|validation)")
+# Checks that no table lists one by one: the row `foreign` has one for each name. A cluster file switches no `advice` on.
+_NUMBERED = re.compile(r"s?xid-[1-9][0-9]{0,4}|foreign-[a-z0-9][a-z0-9-]{0,47}")
 _ROWS_OF_SEVERAL = ("foreign", "advice")
 # Ports of Slurm by default, on which its exporter cannot listen.
 _SLURM_PORTS = {"SlurmctldPort": "6817", "SlurmdPort": "6818"}
@@ -197,7 +197,7 @@ def _check_ignored(rows: Iterable[Mapping[str, Any] | None], mistakes: Mistakes)
         if check and check not in known and not _NUMBERED.fullmatch(check):
             hint = (
                 did_you_mean(check, known)
-                or " Allowed: xid-NUMBER, sxid-NUMBER, foreign-NAME, advice-dcgm or a check of docs/reference/health.md."
+                or " Allowed: xid-NUMBER, sxid-NUMBER, foreign-NAME or a check of docs/reference/health.md."
             )
             mistakes.add(path, f"check {check!r} is unknown.{hint}")
         found.add(check)

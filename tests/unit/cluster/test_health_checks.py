@@ -182,9 +182,7 @@ def test_nvlink_needs_gpus(tmp_path: Path) -> None:
     assert [place for _line, place in mistakes(tmp_path, "health: {}\n", edit)] == ["profiles.cpu.health.nvlink"]
 
 
-@pytest.mark.parametrize(
-    "check", ["xid-94", "sxid-20034", "foreign-site-raid", "advice-dcgm", "mount-hung", "xid-jobs"]
-)
+@pytest.mark.parametrize("check", ["xid-94", "sxid-20034", "foreign-site-raid", "mount-hung", "xid-jobs"])
 def test_checks_that_can_be_ignored(tmp_path: Path, check: str) -> None:
     health = read(tmp_path, f"health:\n  ignore: {{check: {check}, reason: a}}\n").health
     assert health
