@@ -175,7 +175,8 @@ full-health: venv tools  ## Health of nodes: 400,000 fuzzed lines and readings, 
 	$(BIN)/python -m tools.full_results health -- env BEDPLATE_FULL=health BEDPLATE_SLURMD=100 bash -c \
 	  'pytest -n 2 --dist worksteal -o faulthandler_timeout=1800 -m full_health tests/unit/health && \
 	  pytest -m "daemons and not full_health" tests/unit/health/control && \
-	  pytest tests/unit/health/scripts/test_hostile_verdicts.py && $(BIN)/python -m lab molecule -v health'
+	  pytest tests/unit/health/scripts/test_hostile_verdicts.py && $(BIN)/python -m lab molecule -v health && \
+	  pytest -m guest -x -o faulthandler_timeout=1800 tests/guest/test_node_health.py'
 
 .PHONY: full-update
 full-update: venv  ## A cluster of the release before, updated to this one under running jobs
