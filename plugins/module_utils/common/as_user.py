@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import pwd
+from contextlib import suppress
+from pathlib import Path
 
 
 def uid_of(user: str) -> int | None:
@@ -13,6 +15,14 @@ def uid_of(user: str) -> int | None:
         return pwd.getpwnam(user).pw_uid
     except KeyError:
         return None
+
+
+def owner_of(path: Path) -> int | None:
+    """Return the number of the user who owns a path, or the folder above a path that does not exist; None if neither can be read."""
+    for one in (path, path.parent):
+        with suppress(OSError):
+            return one.stat().st_uid
+    return None
 
 
 class AsUser:

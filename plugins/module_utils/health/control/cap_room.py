@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from .cluster_view import ClusterView
@@ -14,25 +15,28 @@ class Room:
 
     def __init__(self, view: ClusterView, settings: ControlSettings) -> None:
         self.settings = settings
-        self.all = {*view.nodes, *view.malformed}
+        known = {*view.nodes, *view.malformed}
+        self.total = len(known)
         self.out = set(view.unavailable)
+        self._counts: Counter[tuple[str, str]] = Counter()
+        # Nodes that Slurm does not know count as members of their groups, and as unavailable.
+        for name in self.out | (settings.of_node.keys() - known):
+            self._count(name)
 
     def take(self, node: str) -> None:
         """Count a node as unavailable."""
-        self.out.add(node)
-
-    def free(self, node: str) -> None:
-        """Count a node as available."""
-        self.out.discard(node)
+        if node not in self.out:
+            self.out.add(node)
+            self._count(node)
 
     def full(self, node: str) -> tuple[str, str] | None:
-        """Return which cap a drain of a node would exceed, with the numbers; None if it fits."""
+        """Return which cap a drain of a node in service would exceed, with the numbers; None if it fits."""
         return next(self._exceeded(node), None)
 
     def _exceeded(self, node: str) -> Iterator[tuple[str, str]]:
         caps = self.settings.caps
-        most = min(_share(len(self.all), caps.cluster), caps.nodes)
-        if len(self.out | {node}) > most:
+        most = min(_share(self.total, caps.cluster), caps.nodes)
+        if len(self.out) + 1 > most:
             yield "cluster", f"cap cluster: {len(self.out)} of {most} unavailable"
         for kind, word, percent in (
             (PARTITIONS, "partition", caps.partition),
@@ -40,14 +44,17 @@ class Room:
             (DOMAINS, "NVLink domain", caps.nvlink_domain),
         ):
             for name in self.settings.groups_of(node, kind):
-                # Nodes that Slurm does not know count as members, and as unavailable.
-                members = self.settings.groups[kind][name]
-                out = {one for one in members if one in self.out or one not in self.all}
-                most = _share(len(members), percent)
-                if len(out | {node}) > most:
-                    yield kind.rstrip("s"), f"cap {word} {name}: {len(out)} of {most} unavailable"
-                if kind == PARTITIONS and len(members) - len(out | {node}) < caps.keep:
+                members, out = len(self.settings.groups[kind][name]), self._counts[kind, name]
+                most = _share(members, percent)
+                if out + 1 > most:
+                    yield kind.rstrip("s"), f"cap {word} {name}: {out} of {most} unavailable"
+                if kind == PARTITIONS and members - out - 1 < caps.keep:
                     yield "keep", f"cap {word} {name}: the last {caps.keep} available nodes stay"
+
+    def _count(self, node: str) -> None:
+        for kind in (PARTITIONS, RACKS, DOMAINS):
+            for name in self.settings.groups_of(node, kind):
+                self._counts[kind, name] += 1
 
 
 def _share(number: int, percent: int) -> int:

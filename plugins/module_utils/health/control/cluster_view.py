@@ -38,12 +38,23 @@ OUT = frozenset(
     }
 )
 """States with which a node is unavailable."""
-_TAKEN_OUT = frozenset({"DRAIN", "DRAINED", "DRAINING", "DOWN", "FAIL", "FAILING"})
+_MARKS = {
+    "*": "NOT_RESPONDING",
+    "~": "POWERED_DOWN",
+    "#": "POWERING_UP",
+    "%": "POWERING_DOWN",
+    "!": "POWER_DOWN",
+    "$": "MAINT",
+}
+"""Marks that sinfo appends to a state, and their words; `@` and `^` are pending reboots and have words in every release."""
+_DRAINED = frozenset({"DRAIN", "DRAINED", "DRAINING"})
+_TAKEN_OUT = frozenset({*_DRAINED, "DOWN", "FAIL", "FAILING"})
 _NO_REASON = ("", "none", "(null)", "n/a")
 SLURMS = ("Prolog error", "Epilog error", "Kill task failed")
 """Reasons of Slurm that the limiter may replace."""
 FREE, OURS, OF_SLURM, FOREIGN = "free", "ours", "of-slurm", "foreign"
 """Owners of a node: nobody has it out of service; the limiter; Slurm with one of SLURMS; anybody else."""
+_MOST, _LONGEST = 8, 120
 
 
 class ViewError(ValueError):
@@ -88,9 +99,24 @@ class NodeState:
         return FREE if not reason or reason in SLURMS or (own and own.kind == HEALTH) else FOREIGN
 
     @property
+    def out_states(self) -> frozenset[str]:
+        """Return the states with which the node is unavailable; the words for a drain count as one."""
+        out = self.states & OUT
+        return (out - _DRAINED) | {"DRAIN"} if out & _DRAINED else out
+
+    @property
+    def is_only_drained(self) -> bool:
+        """Return whether a resume returns it to service: it is drained, and neither down, silent, switched off nor in maintenance."""
+        return self.out_states == {"DRAIN"}
+
+    @property
     def is_unavailable(self) -> bool:
         """Return whether the node counts as unavailable: it takes no job, or it has another owner than FREE."""
         return bool(self.states & OUT) or self.owner != FREE
+
+    def is_as(self, other: NodeState) -> bool:
+        """Return whether another look at the node has the same owner, reason and states of service."""
+        return (self.owner, self.reason, self.out_states) == (other.owner, other.reason, other.out_states)
 
 
 @dataclass(frozen=True)
@@ -126,5 +152,27 @@ def parse(text: str) -> ClusterView:
 
 def node_state(name: str, states: str, extra: str, reason: str) -> NodeState:
     """Return a node from its words; states such as `idle+drain`, with the marks of sinfo removed."""
-    words = frozenset(word.strip("*~#!%$@^-").upper() for word in states.strip().split("+"))
-    return NodeState(name, words, "" if reason.strip().lower() in _NO_REASON else reason.strip(), report_of(extra))
+    words = {word.strip("*~#!%$@^-").upper() for word in states.strip().split("+")}
+    words |= {word for mark, word in _MARKS.items() if mark in states}
+    kept = "" if reason.strip().lower() in _NO_REASON else reason.strip()
+    return NodeState(name, frozenset(words), kept, _bounded(report_of(extra)))
+
+
+def _bounded(report: NodeReport | None) -> NodeReport | None:
+    """Return a report with texts that fit into reasons, labels and files, for any text of a node; None for an impossible time."""
+    if report is None or not 0 <= report.time < 2**40:
+        return None
+    return NodeReport(
+        report.status,
+        report.health_class,
+        tuple(_plain(one) for one in report.checks[:_MOST]),
+        report.time,
+        _plain(report.boot)[:8],
+        tuple(job for job in report.jobs[:_MOST] if 0 < job < 2**32),
+        _plain(report.evidence)[:16],
+    )
+
+
+def _plain(text: str) -> str:
+    """Return printable ASCII without blanks and commas, which separate the words of a reason."""
+    return "".join(char if "!" <= char <= "~" and char != "," else "_" for char in text[:_LONGEST])

@@ -74,7 +74,8 @@ def build(data: Mapping[str, Any]) -> ControlSettings:
     try:
         caps = Caps(**{key: _number(data["caps"], key) for key in _CAPS})
         groups = {
-            kind: {name: tuple(expand(text)) for name, text in data["nodes"].get(kind, {}).items()} for kind in GROUPS
+            kind: {name: tuple(dict.fromkeys(expand(text))) for name, text in data["nodes"].get(kind, {}).items()}
+            for kind in GROUPS
         }
         until = data["dry_run_until"]
         found = ControlSettings(

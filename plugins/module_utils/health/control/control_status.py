@@ -11,6 +11,7 @@ from typing import Any
 from .cluster_view import ClusterView
 from .control_metrics import ControlState
 from .control_settings import ControlSettings
+from .drain_text import check_id
 from .limiter import Decision
 
 
@@ -20,6 +21,7 @@ def status(view: ClusterView, decision: Decision, problems: Sequence[str], now: 
         "time": round(now),
         "acts": decision.acts,
         "nodes": len(view.nodes) + len(view.malformed),
+        "unreadable": sorted(view.malformed),
         "unavailable": len(view.unavailable),
         "actions": [{"kind": one.kind, "node": one.node, "text": one.text} for one in decision.actions],
         "held": [{"node": one.node, "class": one.health_class, "why": one.why} for one in decision.holds],
@@ -42,7 +44,7 @@ def acting_state(
     now: float,
 ) -> ControlState:
     """Return the state of the controller in charge. `totals`: class, or `resume` -> how often since the start."""
-    held = Counter((check.partition("@")[0], one.cap) for one in decision.holds for check in one.checks[:1])
+    held = Counter((check_id(check), one.cap) for one in decision.holds for check in one.checks[:1])
     return ControlState(
         last_tick=now,
         is_acting=True,

@@ -36,3 +36,21 @@ def class_of(text: str) -> str:
     'transient'
     """
     return text.split(" ", 1)[0]
+
+
+def checks_of(text: str) -> tuple[str, ...]:
+    """Return the checks of a reason's text without their devices; one empty id where no check fitted into the text.
+
+    >>> checks_of("transient ib-link-downed@mlx5_0/1,clock-skew job=4711")
+    ('ib-link-downed', 'clock-skew')
+    >>> checks_of("transient job=4711")
+    ('',)
+    """
+    word = [*text.split(" ", 2), ""][1]
+    checks = "" if word.startswith(("job=", "ev=")) else word
+    return tuple(dict.fromkeys(check_id(one) for one in checks.split(",")))
+
+
+def check_id(check: str) -> str:
+    """Return a check of a report without its device."""
+    return check.partition("@")[0]

@@ -2,57 +2,67 @@
 """Drain and resume nodes by what they report, within limits; only on the controller in charge.
 
 bedplate-health-control.service runs it on every controller. Usage: python3 -m
-ansible_collections.bedplate.cluster.plugins.module_utils.health.control.health_control SETTINGS [--plan] [--conf SLURM_CONF]. SETTINGS is
-JSON, as plugins/plugin_utils/health writes it. `--plan` prints what one tick would do, and changes nothing.
+ansible_collections.bedplate.cluster.plugins.module_utils.health.control.health_control SETTINGS [--plan | --once] [--conf SLURM_CONF].
+SETTINGS is JSON, as plugins/plugin_utils/health writes it. `--plan` prints what one tick would do, and changes nothing; `--once` ends
+after one tick, with 1 if it had problems.
 """
 
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
-import os
 import signal
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
 from datetime import date
 from pathlib import Path
 
 from ...common.files import atomic_write
+from ..facts.health_finding import CANNOT_RUN
 from ..report import prometheus_text, service_notify
-from . import control_metrics, control_status, limiter_memory
+from . import control_metrics, control_status
 from .cluster_view import ClusterView, ViewError
 from .control_metrics import ControlState
 from .control_settings import ControlSettings, SettingsError, load
 from .limiter import DRAIN, RESUME, Action, Decision, decide
 from .limiter_memory import Memory
-from .slurm_link import SlurmLink
+from .shared_folder import SharedFolder
+from .slurm_link import Result, SlurmLink
 
 SLURM_CONF = Path("/etc/slurm/slurm.conf")
-_INDEX_LINES = 5000
+# With the bounds of all other commands of a tick this is below WatchdogSec of the unit, 180 s.
+_ACT_SECONDS = 45.0
 
 
 class Controller:
     """One controller: its settings, its link to Slurm, and the folder that all controllers share."""
 
-    def __init__(self, settings: ControlSettings, link: SlurmLink, clock: Callable[[], float] = time.time) -> None:
-        self.settings, self.link, self.clock = settings, link, clock
-        self.folder = Path(settings.state)
+    def __init__(
+        self,
+        settings: ControlSettings,
+        link: SlurmLink,
+        clock: Callable[[], float] = time.time,
+        timer: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.settings, self.link, self.clock, self.timer = settings, link, clock, timer
+        self.folder = SharedFolder(Path(settings.state))
         self.totals: Counter[str] = Counter()
+        self._unsaved: Memory | None = None
+        """The memory of the last tick if it could not be saved."""
 
     def tick(self) -> list[str]:
         """Read, decide and act once; return the problems. A controller that is not in charge does nothing."""
         problems: list[str] = []
         try:
             if not self.link.is_acting():
-                self._write_metrics(control_status.idle_state(self.settings, self.clock(), self._acts()))
-                return []
-            with self._alone() as is_alone:
+                self._unsaved = None
+                self._write_metrics(control_status.idle_state(self.settings, self.clock(), self._acts()), problems)
+                return problems
+            with self.folder.alone() as is_alone:
                 if not is_alone:
-                    return [f"{self.folder}/lock: another process acts; nothing was done"]
+                    return [f"{self.folder.path}/lock: another process acts; nothing was done"]
                 problems = self._tick()
         except (OSError, ViewError, ValueError) as error:
             problems = [f"{type(error).__name__}: {error}"]
@@ -60,50 +70,79 @@ class Controller:
 
     def plan(self) -> tuple[ClusterView, Decision]:
         """Return all nodes and what would be done now."""
+        return self._decide(self._unsaved or self.folder.memory())
+
+    def _decide(self, memory: Memory) -> tuple[ClusterView, Decision]:
         view, now = self.link.view(), self.clock()
-        return view, decide(view, self.memory(), self.settings, now, acts=self._acts())
+        return view, decide(view, memory, self.settings, now, acts=self._acts())
 
     def _acts(self) -> bool:
         return self.settings.acts(date.fromtimestamp(self.clock()))
 
-    def memory(self) -> Memory:
-        """Return the memory that the last controller in charge has left."""
-        with suppress(OSError, UnicodeDecodeError):
-            return limiter_memory.from_text((self.folder / "memory.json").read_text(encoding="utf-8"))
-        return Memory()
-
     def _tick(self) -> list[str]:
-        view, decision = self.plan()
+        before = self._unsaved or self.folder.memory()
+        view, decision = self._decide(before)
         # Before any change: after a crash a drain counts that was not made, never the other way round.
-        atomic_write(self.folder / "memory.json", decision.memory.text(), mode=0o640)
-        problems = list(self._act(decision)) if decision.acts else []
+        problems = self._save(decision.memory)
+        if decision.acts:
+            counted = decision.memory.text()
+            problems += list(self._act(decision, before))
+            if decision.memory.text() != counted:
+                problems += self._save(decision.memory)
+        if view.malformed:
+            problems.append(
+                f"sinfo: {len(view.malformed)} nodes with unreadable rows: {', '.join(sorted(view.malformed)[:3])}"
+            )
         now = self.clock()
-        atomic_write(
-            self.folder / "status.json",
-            json.dumps(control_status.status(view, decision, problems, now), indent=1),
-            mode=0o644,
-        )
-        self._write_metrics(control_status.acting_state(self.settings, view, decision, self.totals, problems, now))
+        status = control_status.status(view, decision, problems, now)
+        _try("status", lambda: self.folder.write_status(status), problems)
+        state = control_status.acting_state(self.settings, view, decision, self.totals, problems, now)
+        self._write_metrics(state, problems)
         return problems
 
-    def _write_metrics(self, state: ControlState) -> None:
-        if self.settings.textfile:
-            text = prometheus_text.text_of(control_metrics.control_metrics(state))
-            atomic_write(Path(self.settings.textfile), text, mode=0o644, sync=False)
+    def _save(self, memory: Memory) -> list[str]:
+        """Save the memory; on a full disk keep it here, so that the rate holds."""
+        problems: list[str] = []
+        is_saved = _try("memory", lambda: self.folder.save(memory), problems)
+        self._unsaved = None if is_saved else memory
+        return problems
 
-    def _act(self, decision: Decision) -> Iterator[str]:
+    def _write_metrics(self, state: ControlState, problems: list[str]) -> None:
+        path = self.settings.textfile
+        if path:
+            text = prometheus_text.text_of(control_metrics.control_metrics(state))
+            _try(path, lambda: atomic_write(Path(path), text, mode=0o644, sync=False), problems)
+
+    def _act(self, decision: Decision, before: Memory) -> Iterator[str]:
+        """Make the changes; yield the problems. A change that is not made does not count, and is decided again in the next tick."""
+        end, late = self.timer() + _ACT_SECONDS, 0
         for action in decision.actions:
-            if problem := self._note_evidence(action):
-                yield problem
-            if problem := self.link.apply(action):
-                yield problem
+            if self.timer() >= end:
+                late += 1
+                decision.give_back(action, before)
+                continue
+            problem = self._note_evidence(action)
+            is_held = problem and _waits_for_evidence(action)
+            result = Result(may_be_made=False) if is_held else self.link.apply(action)
+            yield from filter(None, (problem, result.problem))
+            if not result.may_be_made:
+                decision.give_back(action, before)
+            elif result.problem:
+                # slurmctld did not answer in time; the next command would wait as well.
+                end = self.timer()
             else:
-                report = action.seen.report
-                name = report.health_class if action.kind == DRAIN and report else action.kind
-                self.totals[name] += action.kind in (DRAIN, RESUME)
+                self._count(action)
+        if late:
+            yield f"{late} changes wait for the next tick"
+
+    def _count(self, action: Action) -> None:
+        report = action.seen.report
+        if action.kind == DRAIN and report:
+            self.totals[report.health_class] += 1
+        self.totals[RESUME] += action.kind == RESUME
 
     def _note_evidence(self, action: Action) -> str:
-        """Write which evidence a drain is for, before the drain. A full disk is reported and stops no drain."""
+        """Write which evidence a drain is for, before the drain; return why it could not be written."""
         report = action.seen.report
         if action.kind != DRAIN or report is None:
             return ""
@@ -111,28 +150,25 @@ class Controller:
             **{"time": round(self.clock()), "node": action.node, "class": report.health_class},
             **{"checks": report.checks, "jobs": report.jobs, "evidence": report.evidence, "boot": report.boot},
         }
-        path = self.folder / "evidence.jsonl"
-        try:
-            old = path.read_text(encoding="utf-8").splitlines()[-_INDEX_LINES:] if path.exists() else []
-            atomic_write(path, "".join(f"{line}\n" for line in [*old, json.dumps(row)]), mode=0o640)
-        except (OSError, UnicodeDecodeError) as error:
-            return f"{path}: {error}"
-        return ""
+        problems: list[str] = []
+        _try(f"index of evidence for {action.node}", lambda: self.folder.note_evidence(row), problems)
+        return "".join(problems)
 
-    @contextmanager
-    def _alone(self) -> Iterator[bool]:
-        """Hold the lock of the shared folder; False if another process has it."""
-        self.folder.mkdir(mode=0o750, parents=True, exist_ok=True)
-        handle = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
-        try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                yield False
-                return
-            yield True
-        finally:
-            os.close(handle)
+
+def _try(part: str, write: Callable[[], None], problems: list[str]) -> bool:
+    """Return whether a file could be written; a problem says why not."""
+    try:
+        write()
+    except OSError as error:
+        problems.append(f"{part}: {error.strerror or error}")
+        return False
+    return True
+
+
+def _waits_for_evidence(action: Action) -> bool:
+    """Return whether a drain waits until its evidence can be noted: all that jobs can still run on."""
+    report = action.seen.report
+    return action.kind == DRAIN and report is not None and report.health_class != CANNOT_RUN
 
 
 def serve(controller: Controller) -> int:
@@ -161,11 +197,21 @@ def show(controller: Controller) -> int:
     return 0
 
 
+def once(controller: Controller) -> int:
+    """Run one tick; return 1 if it had problems."""
+    problems = controller.tick()
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return 1 if problems else 0
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("settings", type=Path)
-    parser.add_argument("--plan", action="store_true", help="print what one tick would do, and change nothing")
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--plan", action="store_true", help="print what one tick would do, and change nothing")
+    only.add_argument("--once", action="store_true", help="end after one tick")
     parser.add_argument("--conf", type=Path, default=SLURM_CONF, help="slurm.conf of the cluster")
     options = parser.parse_args(arguments)
     try:
@@ -174,7 +220,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{options.settings}: {error}", file=sys.stderr)
         return 1
     controller = Controller(settings, SlurmLink(options.conf))
-    return show(controller) if options.plan else serve(controller)
+    return show(controller) if options.plan else once(controller) if options.once else serve(controller)
 
 
 if __name__ == "__main__":

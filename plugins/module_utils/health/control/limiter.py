@@ -7,31 +7,32 @@ A drain is decided one node after the other, each counted before the next, so no
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ..facts.health_finding import CLASSES, NOTE, TRANSIENT
+from ..facts.health_finding import CANNOT_RUN, CLASSES, TRANSIENT
 from ..report.node_extra import NodeReport
-from ..report.verdict_line import FAIL, OK, WARN
 from .cap_room import Room
 from .cluster_view import FOREIGN, FREE, OF_SLURM, OURS, ClusterView, NodeState
 from .control_settings import ControlSettings
-from .drain_text import class_of, text_for
+from .drain_text import check_id, checks_of, class_of, text_for
 from .limiter_memory import Memory
-from .suspect_checks import failing_checks, in_common, suspects
+from .limiter_notes import is_sick, note
+from .suspect_checks import in_common, suspects
 
 RESUME, REWRITE, DRAIN = ("resume", "rewrite", "drain")
 CLEAN_SECONDS = 180.0
 """Time without a finding before a resume: three ticks of an agent."""
 PAGE_HELD = 900.0
-_RESUMES, _RESUME_SECONDS = 2, 7 * 86400.0
-_SICK = tuple(one for one in CLASSES if one != NOTE)
+RESUMES = 2
+"""Resumes of a node after the same check in seven days."""
 SERVICE = "service"
 
 
 @dataclass(frozen=True)
 class Action:
-    """Hold one change of a node: `seen` is the node that was judged, and `text` what the reason says."""
+    """Hold one change of a node: `seen` is the node that was judged, `text` what the reason says, or what a resume is for."""
 
     kind: str
     seen: NodeState
@@ -66,9 +67,10 @@ class Page:
 
 @dataclass
 class Decision:
-    """Hold what one tick decides; without `acts` the actions are only reported."""
+    """Hold what one tick decides; without `acts` the actions are only reported. `time`: of the tick, in seconds since 1970."""
 
     acts: bool
+    time: float = 0.0
     actions: list[Action] = field(default_factory=list)
     holds: list[Hold] = field(default_factory=list)
     pages: list[Page] = field(default_factory=list)
@@ -78,62 +80,34 @@ class Decision:
         """Return the actions of a kind."""
         return [one for one in self.actions if one.kind == kind]
 
+    def give_back(self, action: Action, before: Memory) -> None:
+        """Forget that an action counts, because it was not made; `before` is the memory from which was decided."""
+        if action.kind == DRAIN:
+            self.memory.give_back_drain(self.time)
+        elif action.kind == RESUME:
+            self.memory.give_back_resume(self.time, action.node, before)
+
 
 def decide(view: ClusterView, memory: Memory, settings: ControlSettings, now: float, *, acts: bool) -> Decision:
     """Return the decision of a tick. `now` in seconds since 1970; the given memory is not changed."""
     return _Tick(view, copy.deepcopy(memory), settings, now, acts).run()
 
 
-def is_sick(report: NodeReport | None) -> bool:
-    """Return whether a node reports a finding for which it may be drained."""
-    return report is not None and report.status in (FAIL, WARN) and report.health_class in _SICK
-
-
 class _Tick:
     def __init__(self, view: ClusterView, memory: Memory, settings: ControlSettings, now: float, acts: bool) -> None:
         self.view, self.memory, self.settings, self.now = view, memory, settings, now
-        self.found = Decision(acts, memory=memory)
+        self.found = Decision(acts, now, memory=memory)
         self.room = Room(view, settings)
+        self.drains: list[float] = []
 
     def run(self) -> Decision:
-        self._note_failing()
-        self._note_persons()
+        note(self.memory, self.view, self.settings, self.now)
         self._suspect()
         self._resume()
-        self._rewrite()
         self._drain()
+        self._rewrite()
         self._page_held()
         return self.found
-
-    def _note_failing(self) -> None:
-        """Remember since when each check fails on each node."""
-        now_failing = failing_checks(self.view)
-        for check, nodes in now_failing.items():
-            since = self.memory.failing.get(check, {})
-            self.memory.failing[check] = {node: since.get(node, self.now) for node in sorted(nodes)}
-        for check in set(self.memory.failing) - set(now_failing):
-            del self.memory.failing[check]
-        self.memory.drains = [one for one in self.memory.drains if 0 <= self.now - one < self.settings.caps.seconds]
-        self.memory.resumes = [row for row in self.memory.resumes if 0 <= self.now - row[0] < _RESUME_SECONDS]
-        for name, node in self.view.nodes.items():
-            if node.report is not None and node.report.status == OK:
-                self.memory.clean.setdefault(name, self.now)
-            else:
-                self.memory.clean.pop(name, None)
-
-    def _note_persons(self) -> None:
-        """Remember whose resume overrules a report: a node that was ours, and is in service again without the limiter."""
-        for name, node in self.view.nodes.items():
-            if node.owner == OURS:
-                self.memory.ours.setdefault(name, node.report.time if node.report else 0)
-            elif name in self.memory.ours:
-                time = self.memory.ours.pop(name)
-                if node.owner == FREE:
-                    self.memory.overruled[name] = time
-        for name, time in list(self.memory.overruled.items()):
-            found = self.view.nodes.get(name)
-            if found is not None and (found.report is None or found.report.time != time):
-                del self.memory.overruled[name]
 
     def _suspect(self) -> None:
         """Note checks that newly fail on many nodes; a suspect stays one until few nodes fail it."""
@@ -148,24 +122,24 @@ class _Tick:
     def _trusted(self, report: NodeReport | None) -> list[str]:
         """Return the checks of a report, with their devices, for which a node may be drained."""
         checks = report.checks if report is not None else ()
-        return [check for check in checks if check.partition("@")[0] not in self.memory.suspects]
+        return [check for check in checks if check_id(check) not in self.memory.suspects]
 
     def _resume(self) -> None:
-        """Resume before anything else: a resume makes room, and nothing holds it."""
-        for name, node in sorted(self.view.nodes.items()):
+        """Resume before anything else: nothing holds a resume. Its room counts from the next tick on, because it may fail."""
+        for _name, node in sorted(self.view.nodes.items()):
+            if not node.is_only_drained:
+                continue
             if node.owner == OF_SLURM and self._failed_by_suspects(node):
-                self._add_resume(node, "suspect")
+                self.found.actions.append(Action(RESUME, node, "suspect check"))
             elif node.owner == OURS and self.settings.resume and self._is_over(node):
-                self._add_resume(node, TRANSIENT)
-            elif name in self.memory.clean and node.owner == FREE:
-                self.memory.overruled.pop(name, None)
+                self._add_resume(node)
 
     def _failed_by_suspects(self, node: NodeState) -> bool:
+        """Return whether suspect checks alone failed a prolog. Such resumes are not counted: the check is wrong, and not the node."""
         report = node.report
-        is_prolog = node.reason.startswith("Prolog error")
-        return (
-            is_prolog and is_sick(report) and report is not None and bool(report.checks) and not self._trusted(report)
-        )
+        if report is None or not is_sick(report) or report.health_class != CANNOT_RUN or not report.checks:
+            return False
+        return node.reason.startswith("Prolog error") and not self._trusted(report)
 
     def _is_over(self, node: NodeState) -> bool:
         since = self.memory.clean.get(node.name)
@@ -175,38 +149,39 @@ class _Tick:
             and class_of(own.text) == TRANSIENT
             and since is not None
             and self.now - since >= CLEAN_SECONDS
-            and "DOWN" not in node.states
         )
 
-    def _add_resume(self, node: NodeState, why: str) -> None:
-        done = sum(1 for _time, name, _check in self.memory.resumes if name == node.name)
-        if done >= _RESUMES:
-            if node.owner == OURS and class_of(node.own.text if node.own else "") != SERVICE:
-                text = f"{SERVICE} resumed {done} times in 7 days; repair it, then resume it by hand"
+    def _add_resume(self, node: NodeState) -> None:
+        """Resume a node, or leave it to service if the same check has drained it too often."""
+        checks = checks_of(node.own.text) if node.own else ()
+        done = Counter(check for _time, name, check in self.memory.resumes if name == node.name)
+        for check in checks:
+            if done[check] >= RESUMES:
+                text = f"{SERVICE} {check or 'node'} resumed {done[check]} times in 7 days; repair it, then resume it by hand"
                 self.found.actions.append(Action(REWRITE, node, text))
-            return
-        self.found.actions.append(Action(RESUME, node))
-        self.room.free(node.name)
+                return
+        self.found.actions.append(Action(RESUME, node, ",".join(checks)))
         if self.found.acts:
-            self.memory.resumes.append([self.now, node.name, why])
+            self.memory.resumes += [[self.now, node.name, check] for check in checks]
             self.memory.ours.pop(node.name, None)
 
     def _rewrite(self) -> None:
         """Give a node that is out of service already the reason of its report, where it is worse than the reason that it has."""
-        resumed = {one.node for one in self.found.actions}
+        judged = {one.node for one in self.found.actions}
         for name, node in sorted(self.view.nodes.items()):
-            if name in resumed or not is_sick(node.report) or not self._trusted(node.report):
+            report, trusted = node.report, self._trusted(node.report)
+            if name in judged or report is None or not is_sick(report) or not trusted:
                 continue
-            report = node.report
-            if report is None:
-                continue
-            if node.owner == OF_SLURM or (
-                node.owner == OURS and node.own and _is_worse(report.health_class, class_of(node.own.text))
-            ):
-                self.found.actions.append(Action(REWRITE, node, text_for(report, self._trusted(report))))
+            # The class is that of the first check: a suspect one makes no reason worse.
+            is_worse = (
+                trusted[0] == report.checks[0] and node.own and _is_worse(report.health_class, class_of(node.own.text))
+            )
+            if node.owner == OF_SLURM or (node.owner == OURS and is_worse):
+                self.found.actions.append(Action(REWRITE, node, text_for(report, trusted)))
 
     def _drain(self) -> None:
         held: dict[str, float] = {}
+        self.drains = list(self.memory.drains)
         for node in self._candidates():
             report = node.report
             if report is None:
@@ -217,8 +192,10 @@ class _Tick:
                 continue
             self.room.take(node.name)
             self.found.actions.append(Action(DRAIN, node, text_for(report, self._trusted(report))))
-            self.memory.drains.append(self.now)
+            self.drains.append(self.now)
         self.memory.held = held
+        if self.found.acts:
+            self.memory.drains = self.drains
 
     def _candidates(self) -> Iterator[NodeState]:
         """Yield sick nodes in service, the worst class first, then the oldest report."""
@@ -230,11 +207,13 @@ class _Tick:
         """Return the cap or rule that holds a node, and why; None if it may be drained."""
         if node.owner == FOREIGN:
             return "reason", f"has a reason of others: {node.reason[:60]}"
+        if not report.checks:
+            return "report", "reports a class and no check"
         if not self._trusted(report):
             return "suspect", f"suspect check {', '.join(sorted(self.memory.suspects))}"
         if self.memory.overruled.get(node.name) == report.time:
             return "person", "resumed by a person since this report"
-        if len(self.memory.drains) >= self.settings.caps.drains:
+        if len(self.drains) >= self.settings.caps.drains:
             return "rate", f"rate: {self.settings.caps.drains} drains in {self.settings.caps.seconds} s"
         return self.room.full(node.name)
 

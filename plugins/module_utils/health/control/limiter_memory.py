@@ -9,15 +9,16 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 VERSION = 1
+_LATEST = 1e12  # seconds since 1970
 
 
 @dataclass
 class Memory:
     """Hold the memory; times are seconds since 1970.
 
-    `failing`: check -> node -> since when it fails. `suspects`: check -> since when. `drains`: times of the last drains. `clean`: node ->
-    since when it reports no finding. `resumes`: rows of time, node and check. `held`: node -> since when. `ours`: node -> time of the
-    report for which it is drained. `overruled`: node -> time of the report that a person has overruled by a resume.
+    `failing`: check -> node -> since when it fails. `suspects`: check -> since when. `drains`: times of the last drains. `clean`: node of
+    ours -> since when it reports no finding. `resumes`: rows of time, node and check. `held`: node -> since when. `ours`: node -> time of
+    the newest report with a finding while it is drained. `overruled`: node -> time of the report that a person has overruled by a resume.
     """
 
     failing: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -33,6 +34,17 @@ class Memory:
         """Return the memory as JSON."""
         return json.dumps({"version": VERSION, **asdict(self)}, separators=(",", ":"), sort_keys=True)
 
+    def give_back_drain(self, time: float) -> None:
+        """Forget a drain that was counted and not made."""
+        if time in self.drains:
+            self.drains.remove(time)
+
+    def give_back_resume(self, time: float, node: str, before: Memory) -> None:
+        """Forget a resume that was counted and not made; `before` is the memory of the tick before."""
+        self.resumes = [row for row in self.resumes if row[:2] != [time, node]]
+        if node in before.ours:
+            self.ours[node] = before.ours[node]
+
 
 def from_text(text: str) -> Memory:
     """Return the memory of a text; an empty one if it is damaged or of another version."""
@@ -41,7 +53,7 @@ def from_text(text: str) -> Memory:
         if not isinstance(data, dict) or data.pop("version") != VERSION:
             return Memory()
         found = Memory(**data)
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return Memory()
     return found if _is_whole(found) else Memory()
 
@@ -50,8 +62,17 @@ def _is_whole(memory: Memory) -> bool:
     times = [memory.suspects, memory.clean, memory.held, memory.ours, memory.overruled, *_values(memory.failing)]
     if not all(_is_times(one) for one in times):
         return False
-    rows = isinstance(memory.resumes, list) and all(isinstance(row, list) and len(row) == 3 for row in memory.resumes)
-    return rows and isinstance(memory.drains, list) and all(isinstance(one, (int, float)) for one in memory.drains)
+    rows = isinstance(memory.resumes, list) and all(_is_row(row) for row in memory.resumes)
+    return rows and isinstance(memory.drains, list) and all(_is_time(one) for one in memory.drains)
+
+
+def _is_row(row: Any) -> bool:
+    return isinstance(row, list) and len(row) == 3 and _is_time(row[0]) and all(isinstance(one, str) for one in row[1:])
+
+
+def _is_time(found: Any) -> bool:
+    # Not a number is not below either.
+    return isinstance(found, (int, float)) and abs(found) < _LATEST
 
 
 def _values(found: Any) -> list[Any]:
@@ -59,4 +80,4 @@ def _values(found: Any) -> list[Any]:
 
 
 def _is_times(found: Any) -> bool:
-    return isinstance(found, Mapping) and all(isinstance(value, (int, float)) for value in found.values())
+    return isinstance(found, Mapping) and all(_is_time(value) for value in found.values())

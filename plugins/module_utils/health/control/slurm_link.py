@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ...common import command
@@ -18,6 +19,14 @@ from .limiter import DRAIN, RESUME, Action
 RUN = "limiter"
 """The run in the limiter's reasons."""
 _SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Result:
+    """Hold how a change ended: "" or why it failed. `may_be_made`: it was made, or that is unknown, because the command did not end."""
+
+    problem: str = ""
+    may_be_made: bool = True
 
 
 class SlurmLink:
@@ -51,15 +60,19 @@ class SlurmLink:
         # pairs end at blanks, and the report was read from sinfo: a change of the report is no reason against a change of the node.
         return node_state(name, pairs["State"], "", pairs.get("Reason", ""))
 
-    def apply(self, action: Action) -> str:
-        """Change a node, if it is still as it was judged; return why not, or ""."""
+    def apply(self, action: Action) -> Result:
+        """Change a node, if it is still as it was judged."""
         now = self.node(action.node)
         if now is None:
-            return f"{action.node}: slurmctld does not show it"
-        if (now.owner, now.reason) != (action.seen.owner, action.seen.reason):
-            return f"{action.node}: changed by others since it was judged; skipped"
+            return Result(f"{action.node}: slurmctld does not show it", may_be_made=False)
+        if not now.is_as(action.seen):
+            return Result(f"{action.node}: changed by others since it was judged; skipped", may_be_made=False)
         outcome = self._run(self.argv(action))
-        return "" if outcome.code == 0 else f"{action.node}: {action.kind}: {outcome.error_line[:200]}"
+        if outcome.code == 0:
+            return Result()
+        # `Socket timed out on send/recv operation`: slurmctld may make the change later.
+        is_late = outcome.code is None or "timed out" in outcome.error_line
+        return Result(f"{action.node}: {action.kind}: {outcome.error_line[:200]}", may_be_made=is_late)
 
     def argv(self, action: Action) -> Sequence[str]:
         """Return the command of an action."""

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable
 from ..report.verdict_line import OK
 from .cluster_view import ClusterView
 from .control_settings import LEAVES, PROFILES, RACKS, ControlSettings
+from .drain_text import check_id
 from .limiter_memory import Memory
 
 WINDOW = 600.0
@@ -22,7 +23,7 @@ def failing_checks(view: ClusterView) -> dict[str, set[str]]:
     for name, node in view.nodes.items():
         if node.report is not None and node.report.status != OK:
             for check in node.report.checks:
-                found.setdefault(check.partition("@")[0], set()).add(name)
+                found.setdefault(check_id(check), set()).add(name)
     return found
 
 
@@ -31,7 +32,7 @@ def suspects(view: ClusterView, memory: Memory, settings: ControlSettings, now: 
     found: dict[str, float] = {}
     for check, since in memory.failing.items():
         most = _threshold(view, since, settings)
-        new = sum(1 for time in since.values() if 0 <= now - time < WINDOW)
+        new = sum(1 for time in since.values() if now - time < WINDOW)
         if new > most or (check in memory.suspects and len(since) > most):
             found[check] = memory.suspects.get(check, now)
     return found

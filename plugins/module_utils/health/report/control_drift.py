@@ -10,6 +10,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from ...common.as_user import AsUser, owner_of
 from ...common.finding import NOTICE, WARNING, Finding
 
 _UNIT = (
@@ -28,7 +29,8 @@ def findings(root: str, expected: Mapping[str, Any], clock: Callable[[], float] 
     path = Path(root, str(expected["state"]).lstrip("/"), "status.json")
     where = f"{expected['state']}/status.json"
     try:
-        status = json.loads(path.read_text(encoding="utf-8"))
+        with AsUser(owner_of(path.parent)):
+            status = json.loads(path.read_text(encoding="utf-8"))
         age = clock() - float(status["time"])
         problems, pages = [str(one) for one in status["problems"]], [str(one["text"]) for one in status["pages"]]
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -82,7 +82,7 @@ def _object(extra: str) -> Mapping[str, Any]:
         return {}
     try:
         found = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ExtraError(f"Extra {text[:60]!r} is not JSON: {error}") from error
     if not isinstance(found, dict):
         raise ExtraError(f"Extra {text[:60]!r} is not a JSON object")

@@ -11,6 +11,7 @@ from ...common import command
 from .slurmctld_report import JOB_FORMAT, Live, parse_live
 
 _DEADLINE = 30.0  # seconds
+_LOGIN = ("SQUEUE_", "SLURM_", "SINFO_", "SCONTROL_")
 _QUESTIONS = (
     ("scontrol", "show", "config"),
     ("scontrol", "--oneliner", "--all", "show", "nodes"),
@@ -32,7 +33,7 @@ def change(argv: Sequence[str], slurm_conf: Path) -> str:
 
 def drop_login_variables() -> None:
     """Remove the user's environment variables for Slurm's commands from this process: SQUEUE_STATES, for example, would hide jobs."""
-    for name in [name for name in os.environ if name.startswith(("SQUEUE_", "SLURM_"))]:
+    for name in [name for name in os.environ if name.startswith(_LOGIN)]:
         del os.environ[name]
 
 

@@ -22,21 +22,28 @@ CAPS = {
 }
 
 
-def settings(racks: int = 10, each: int = 10, **caps: int) -> ControlSettings:
-    """Return the settings of racks r1, r2, ... with nodes n1, n2, ... in one partition of all."""
+def settings(
+    racks: int = 10, each: int = 10, *, domain: int = 0, until: str = "2026-01-01", **caps: int
+) -> ControlSettings:
+    """Return the settings of racks r1, r2, ... with nodes n1, n2, ... in one partition of all.
+
+    `domain`: nodes of an NVLink domain; with it the first half of the nodes is a second partition.
+    """
     names = [[f"n{rack * each + number + 1}" for number in range(each)] for rack in range(racks)]
-    every = ",".join(name for rack in names for name in rack)
+    listed = [name for rack in names for name in rack]
+    every = ",".join(listed)
+    domains = [listed[first : first + domain] for first in range(0, len(listed), domain)] if domain else []
     data: dict[str, Any] = {
         "tick": 20,
-        "dry_run_until": "2026-01-01",
+        "dry_run_until": until,
         "resume": "transient",
         "caps": {**CAPS, **caps},
         "nodes": {
             "racks": {f"r{number}": ",".join(rack) for number, rack in enumerate(names, 1)},
-            "partitions": {"all": every},
+            "partitions": {"all": every, **({"half": ",".join(listed[: len(listed) // 2])} if domain else {})},
             "profiles": {"gpu8": every},
             "leaves": {f"leaf-{number}": ",".join(rack) for number, rack in enumerate(names, 1)},
-            "nvlink_domains": {},
+            "nvlink_domains": {f"d{number}": ",".join(members) for number, members in enumerate(domains, 1)},
         },
         "state": "/none",
         "textfile": "",

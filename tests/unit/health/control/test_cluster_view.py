@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.control import drain_text
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.cluster_view import (
     FOREIGN,
     FREE,
@@ -17,9 +18,11 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.cl
     node_state,
     parse,
 )
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import written
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.report import node_extra
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.report.node_extra import NodeReport
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import read, written
 
-from .clusters import OK, ours
+from .clusters import OK, ours, report
 
 
 def rows(*found: tuple[str, str, str, str]) -> str:
@@ -50,6 +53,66 @@ def test_a_node_of_two_partitions_is_one_and_a_contradiction_is_malformed() -> N
     other = parse(rows(("n1", "idle", "", "none"), ("n1", "down", "", "none")))
     assert (list(other.nodes), other.malformed) == ([], {"n1"})
     assert other.unavailable == {"n1"}
+
+
+@pytest.mark.parametrize(
+    ("states", "out"),
+    [
+        ("idle*+drain", {"DRAIN", "NOT_RESPONDING"}),
+        ("allocated~", {"POWERED_DOWN"}),
+        ("drained", {"DRAIN"}),
+        ("mixed$", {"MAINT"}),
+        ("idle+planned", set()),
+    ],
+)
+def test_marks_of_sinfo_are_states(states: str, out: set[str]) -> None:
+    node = node_state("n1", states, OK, "x")
+    assert node.out_states == out
+    assert node.is_only_drained is (out == {"DRAIN"})
+
+
+def test_two_looks_differ_if_the_node_went_down_meanwhile() -> None:
+    seen = node_state("n1", "allocated+drain", OK, ours("reset xid-79"))
+    assert node_state("n1", "IDLE+DRAIN", "", ours("reset xid-79")).is_as(seen)
+    for other in (("DOWN+DRAIN", ours("reset xid-79")), ("IDLE", ours("reset xid-79")), ("IDLE+DRAIN", "mine")):
+        assert not node_state("n1", other[0], "", other[1]).is_as(seen)
+
+
+HOSTILE = [
+    "[" * 100_000,
+    '{"bp":' + '{"a":' * 5000 + "1" + "}" * 5001,
+    report("reset", "xid-79\x00\ud800 \x1e\x1f\n,é|[x]"),
+    report("reset", "x" * 9999),
+    report("reset", *(f"c{number}" for number in range(99))),
+    report("reset", "xid-79", time=10**400),
+    report("reset", "xid-79", time=-1),
+    report("reset", "xid-79", jobs=(-1, 0, 10**30, 7)),
+    '{"bp":{"v":1,"s":"fail","g":"reset","c":["xid-79"],"t":5,"b":"' + "b" * 999 + '","e":"' + "e\\u0000" * 99 + '"}}',
+]
+
+
+@pytest.mark.parametrize("extra", HOSTILE)
+def test_no_report_makes_a_reason_that_slurm_or_a_file_cannot_have(extra: str) -> None:
+    node = node_state("n1", "idle", extra, "")
+    if node.report is None:
+        return
+    reason = ours(drain_text.text_for(node.report, node.report.checks))
+    assert reason.isascii()
+    assert reason.isprintable()
+    assert len(reason) <= 200
+    assert read(reason)
+
+
+@given(st.lists(st.text(max_size=300), max_size=12), st.text(max_size=99), st.lists(st.integers(), max_size=12))
+def test_any_report_makes_a_reason_of_200_characters(checks: list[str], evidence: str, jobs: list[int]) -> None:
+    found = NodeReport("fail", "degraded", tuple(checks), 5, "", tuple(jobs), evidence)
+    node = node_state("n1", "idle", node_extra.merged("", found), "")
+    assert node.report
+    text = drain_text.text_for(node.report, node.report.checks)
+    reason = ours(text)
+    assert (len(reason) <= 200, reason.isascii(), reason.isprintable()) == (True, True, True)
+    assert drain_text.class_of(text) == "degraded"
+    assert drain_text.checks_of(text)
 
 
 @given(st.text(max_size=200))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.li
     decide,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.limiter_memory import Memory
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.report import node_extra
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.report.node_extra import NodeReport
 
 from .clusters import NOW, OK, ours, report, settings, view
 
@@ -212,10 +215,13 @@ class TestSuspects:
             memory = made.memory
         assert len(drained) == 5
 
-    def test_nodes_that_it_failed_prologs_on_are_resumed(self) -> None:
-        made = tick(self.wrong_profile(20, "Prolog error", "idle+drain"))
-        assert len(names(made, RESUME)) == 20
-        assert names(made, DRAIN) == []
+    def test_nodes_that_it_failed_prologs_on_are_resumed_each_time(self) -> None:
+        memory = Memory()
+        for number in range(5):
+            made = tick(self.wrong_profile(20, "Prolog error", "idle+drain"), memory, now=NOW + number * 20)
+            assert len(names(made, RESUME)) == 20
+            assert names(made, DRAIN) == []
+            memory = made.memory
 
     def test_a_node_whose_prolog_failed_for_another_reason_is_not_resumed(self) -> None:
         found = dict(self.wrong_profile(20).nodes)
@@ -223,6 +229,9 @@ class TestSuspects:
             "n90": ("idle+drain", OK, "Prolog error"),
             "n91": ("idle+drain", report("cannot-run", "gpu-count-pci"), "Kill task failed"),
             "n92": ("idle+drain", report("cannot-run", "gpu-lost"), "Prolog error"),
+            "n93": ("idle+drain", report("reset", "gpu-count-pci"), "Prolog error"),
+            "n94": ("down+drain", report("cannot-run", "gpu-count-pci"), "Prolog error : Not responding"),
+            "n95": ("idle+drain", report("cannot-run"), "Prolog error"),
         }
         others = view(**special).nodes
         made = tick(ClusterView({**others, **{name: found[name] for name in list(found)[:20]}}))
@@ -231,6 +240,7 @@ class TestSuspects:
 
 
 class TestResume:
+    CHECK = "ib-link-downed"
     DRAINED = ("idle+drain", OK, ours("transient ib-link-downed@mlx5_0/1"))
 
     def test_a_transient_finding_that_is_over_after_clean_cycles(self) -> None:
@@ -254,8 +264,19 @@ class TestResume:
         chosen = ControlSettings(chosen.caps, chosen.groups, chosen.dry_run_until, False, of_node=chosen.of_node)
         assert tick(view(n1=self.DRAINED), Memory(clean={"n1": 0}), chosen).actions == []
 
-    def test_a_node_that_is_down_is_not_resumed(self) -> None:
-        found = view(n1=("down+drain", OK, self.DRAINED[2]))
+    @pytest.mark.parametrize(
+        "states",
+        [
+            "down+drain",
+            "idle*+drain",
+            "idle+drain+not_responding",
+            "idle+drain+maint",
+            "idle+drain+reboot_issued",
+            "fail",
+        ],
+    )
+    def test_a_node_that_is_more_than_drained_is_not_resumed(self, states: str) -> None:
+        found = view(n1=(states, OK, self.DRAINED[2]))
         assert tick(found, Memory(clean={"n1": 0})).actions == []
 
     def test_it_is_never_held(self) -> None:
@@ -263,18 +284,48 @@ class TestResume:
         memory = Memory(clean={"n1": 0}, drains=[NOW] * 50)
         assert names(tick(view(n1=self.DRAINED, **special), memory), RESUME) == ["n1"]
 
-    def test_it_makes_room(self) -> None:
+    def test_it_makes_room_once_it_is_made(self) -> None:
         special = {f"n{number}": ("idle+drain", OK, "fan") for number in range(2, 11)}
-        found = view(n1=self.DRAINED, n95=("idle", XID, ""), **special)
-        made = tick(found, Memory(clean={"n1": 0}), settings(rack=100, partition=100))
-        assert [(one.kind, one.node) for one in made.actions] == [(RESUME, "n1"), (DRAIN, "n95")]
+        chosen = settings(rack=100, partition=100)
+        first = tick(view(n1=self.DRAINED, n95=("idle", XID, ""), **special), Memory(clean={"n1": 0}), chosen)
+        assert [(one.kind, one.node) for one in first.actions] == [(RESUME, "n1")]
+        made = tick(view(n95=("idle", XID, ""), **special), first.memory, chosen)
+        assert [(one.kind, one.node) for one in made.actions] == [(DRAIN, "n95")]
 
     def test_a_node_that_returns_too_often_needs_service(self) -> None:
-        memory = Memory(clean={"n1": 0}, resumes=[[NOW - 9, "n1", "transient"], [NOW - 5, "n1", "transient"]])
+        memory = Memory(clean={"n1": 0}, resumes=[[NOW - 9, "n1", self.CHECK], [NOW - 5, "n1", self.CHECK]])
         (action,) = tick(view(n1=self.DRAINED), memory).actions
-        assert (action.kind, action.text.split()[0]) == (REWRITE, "service")
+        assert (action.kind, action.text.split()[:2]) == (REWRITE, ["service", self.CHECK])
         in_service = view(n1=("idle+drain", OK, ours(action.text)))
         assert tick(in_service, memory).actions == []
+
+    @pytest.mark.parametrize(
+        "rows",
+        [
+            [[NOW - 9, "n1", CHECK]],
+            [[NOW - 9, "n2", CHECK], [NOW - 5, "n1", CHECK]],
+            [[NOW - 9, "n1", "clock-skew"], [NOW - 5, "n1", CHECK]],
+            [[NOW - 7 * 86400, "n1", CHECK], [NOW - 5, "n1", CHECK]],
+        ],
+    )
+    def test_resumes_count_per_node_check_and_week(self, rows: list[list[Any]]) -> None:
+        made = tick(view(n1=self.DRAINED), Memory(clean={"n1": 0}, resumes=rows))
+        assert names(made, RESUME) == ["n1"]
+        assert made.memory.resumes[-1] == [NOW, "n1", self.CHECK]
+
+    def test_a_report_from_before_the_drain_is_no_clean_cycle(self) -> None:
+        older = node_extra.merged("", NodeReport("ok", "", (), int(NOW) - 50, "5f2c1a90"))
+        sick = view(n1=("idle+drain", report("transient", "ib", status="warn"), self.DRAINED[2]))
+        memory = tick(sick).memory
+        found = view(n1=("idle+drain", older, self.DRAINED[2]))
+        assert tick(found, tick(found, memory).memory, now=NOW + 9999).actions == []
+        assert names(tick(view(n1=self.DRAINED), Memory(**{**vars(memory), "clean": {"n1": 0}})), RESUME) == ["n1"]
+
+    def test_a_finding_in_between_begins_again(self) -> None:
+        sick = view(n1=("idle+drain", report("transient", "ib", status="warn"), self.DRAINED[2]))
+        for unclean in (sick, view(n1=("idle+drain", report("", "ib", status="unknown"), self.DRAINED[2]))):
+            memory = tick(unclean, tick(view(n1=self.DRAINED)).memory, now=NOW + 100).memory
+            assert tick(view(n1=self.DRAINED), memory, now=NOW + CLEAN_SECONDS).actions == []
 
     def test_a_drain_that_failed_is_tried_again(self) -> None:
         found = view(n1=("idle", XID, ""))
@@ -288,6 +339,18 @@ class TestResume:
         assert "person" in resumed.holds[0].why
         newer = view(n1=("idle", report("reset", "xid-48", time=int(NOW) + 50), ""))
         assert names(tick(newer, resumed.memory), DRAIN) == ["n1"]
+
+    def test_a_person_overrules_the_newest_report(self) -> None:
+        newer = report("reset", "xid-79", "xid-48", time=int(NOW) + 50)
+        memory = tick(view(n1=("idle+drain", XID, ours("reset xid-79")))).memory
+        memory = tick(view(n1=("idle+drain", newer, ours("reset xid-79"))), memory).memory
+        assert tick(view(n1=("idle", newer, "")), memory).actions == []
+
+    def test_a_resume_of_the_limiter_overrules_nothing(self) -> None:
+        made = tick(view(n1=self.DRAINED), Memory(clean={"n1": 0}))
+        assert names(made, RESUME) == ["n1"]
+        again = view(n1=("idle", report("transient", "ib-link-downed", status="warn"), ""))
+        assert names(tick(again, made.memory), DRAIN) == ["n1"]
 
 
 class TestRewrite:
@@ -304,11 +367,44 @@ class TestRewrite:
         for text in ("reset xid-79", "rma xid-64", "service resumed 2 times"):
             assert tick(view(n1=("idle+drain", XID, ours(text)))).actions == []
 
+    def test_a_suspect_check_makes_no_reason_worse(self) -> None:
+        special = {f"n{number}": ("idle", report("cannot-run", "gpu-count-pci"), "") for number in range(2, 99)}
+        both = report("cannot-run", "gpu-count-pci", "ib")
+        assert tick(view(n1=("idle+drain", both, ours("transient ib")), **special)).actions == []
+
 
 def test_a_dry_run_decides_the_same_and_spends_no_resume() -> None:
     made = tick(view(n1=("idle", XID, "")), acts=False)
     assert (made.acts, names(made, DRAIN)) == (False, ["n1"])
     assert made.memory.ours == {}
+
+
+def test_a_dry_run_shows_the_same_drains_in_each_tick() -> None:
+    found = view(**{f"n{number}1": ("idle", report("reset", f"c{number}"), "") for number in range(1, 8)})
+    memory = Memory()
+    for number in range(60):
+        made = tick(found, memory, settings(drains=5), now=NOW + 20 * number, acts=False)
+        assert (len(names(made, DRAIN)), len(made.holds)) == (5, 2)
+        memory = made.memory
+    assert memory.drains == []
+
+
+def test_a_dry_run_counts_no_resume() -> None:
+    made = tick(view(n1=TestResume.DRAINED), Memory(clean={"n1": 0}), acts=False)
+    assert (names(made, RESUME), made.memory.resumes) == (["n1"], [])
+
+
+def test_a_class_without_a_check_is_held() -> None:
+    made = tick(view(n1=("idle", report("reset"), "")))
+    assert (made.actions, [one.cap for one in made.holds]) == ([], ["report"])
+
+
+def test_a_clock_that_is_set_back_loses_no_drain_and_ends_no_wait() -> None:
+    special = {f"n{number}1": ("idle", report("reset", f"c{number}"), "") for number in range(1, 9)}
+    made = tick(view(**special), Memory(drains=[NOW + 5000] * 8))
+    assert len(names(made, DRAIN)) == 2
+    waits = tick(view(n1=TestResume.DRAINED), Memory(clean={"n1": NOW + 5000}))
+    assert names(tick(view(n1=TestResume.DRAINED), waits.memory, now=NOW + CLEAN_SECONDS), RESUME) == ["n1"]
 
 
 def test_a_held_node_is_paged_after_a_quarter_of_an_hour() -> None:
@@ -322,7 +418,16 @@ def test_a_held_node_is_paged_after_a_quarter_of_an_hour() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"version": 2}', '{"version": 1, "drains": {"a": 1}}', '{"version": 1, "ours": [1]}']
+    "text",
+    [
+        *("", "[]", "{}", "[" * 9999, '{"version": 2}'),
+        *(
+            '{"version": 1, "drains": {"a": 1}}',
+            '{"version": 1, "ours": [1]}',
+            '{"version": 1, "resumes": [["a", "n1", "c"]]}',
+        ),
+        *('{"version": 1, "ours": {"n1": NaN}}', '{"version": 1, "drains": [1e400]}', '{"version": 1, "failing": 7}'),
+    ],
 )
 def test_a_damaged_memory_is_empty(text: str) -> None:
     assert limiter_memory.from_text(text) == Memory()

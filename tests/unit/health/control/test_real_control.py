@@ -6,6 +6,7 @@ import json
 import os
 import random
 import socket
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common import command
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.control import control_settings
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.cluster_view import (
     FOREIGN,
@@ -28,6 +30,8 @@ from tests.unit.slurm.nodes.real_slurm import RealSlurm
 from .clusters import CAPS, OK, report
 
 pytestmark = [pytest.mark.daemons, pytest.mark.tools("slurmctld", "slurmd", "scontrol", "sbatch", "sinfo")]
+PROGRAM = "ansible_collections.bedplate.cluster.plugins.module_utils.health.control.health_control"
+ROOT = Path(__file__).parents[4]
 FEW = int(os.environ.get("BEDPLATE_SLURMD", "20"))
 
 
@@ -146,7 +150,7 @@ def test_a_node_that_changes_between_look_and_act_is_left(bench: Bench) -> None:
     _view, decision = controller.plan()
     (action,) = decision.actions
     assert bench.slurm.scontrol("update", "nodename=n3", "state=drain", "reason=mine") == ""
-    assert "changed by others" in controller.link.apply(action)
+    assert "changed by others" in controller.link.apply(action).problem
     assert bench.view().nodes["n3"].reason == "mine"
 
 
@@ -185,12 +189,63 @@ def test_a_dry_run_changes_nothing_and_shows_all(bench: Bench, until: str | None
 def test_two_controllers_drain_a_node_once(bench: Bench) -> None:
     bench.say(["n3", "n14"], XID)
     one, two = bench.controller(), bench.controller()
-    with one._alone() as first, two._alone() as second:
+    with one.folder.alone() as first, two.folder.alone() as second:
         assert (first, second) == (True, False)
     assert one.tick() == []
     assert two.tick() == []
     assert two.totals == {}
     assert len(bench.owned(OURS)) == 2
+
+
+def program(bench: Bench, *words: str, until: str | None = "2026-01-01", **variables: str) -> command.Daemon:
+    """Start the program as the unit does. Its machine has the name that slurm.conf gives the controller."""
+    settings = bench.folder / "settings.json"
+    settings.write_text(json.dumps({**bench.data, "tick": 1, "dry_run_until": until}))
+    root = () if os.geteuid() == 0 else ("--user", "--map-root-user")
+    argv = (
+        *("unshare", *root, "--uts", "sh", "-c", 'hostname localhost && exec "$@"', "sh"),
+        *(sys.executable, "-S", "-m", PROGRAM, str(settings), "--conf", str(bench.slurm.conf), *words),
+    )
+    environment = {**variables, "PYTHONPATH": f"{ROOT}/collections", "SINFO_PARTITION": "none", "SINFO_FORMAT": "%N"}
+    return command.Daemon(argv, bench.folder / "out", cwd=bench.folder, environment=environment)
+
+
+def test_the_program_reports_its_ticks_drains_and_ends(bench: Bench) -> None:
+    bench.say(["n3"], XID)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notified:
+        notified.bind(str(bench.folder / "notify"))
+        notified.settimeout(30)
+        with program(bench, NOTIFY_SOCKET=str(bench.folder / "notify")) as started:
+            for _ in range(2):
+                assert notified.recv(99) == b"READY=1\nWATCHDOG=1"
+            assert bench.owned(OURS) == ["n3"]
+            started.process.terminate()
+            assert started.process.wait(10) == 0
+    assert (bench.folder / "out").read_text() == ""
+    assert "bedplate_health_control_acting 1" in (bench.folder / "x.prom").read_text()
+
+
+def test_a_plan_changes_nothing_and_one_tick_acts(bench: Bench) -> None:
+    bench.say(["n3"], XID)
+    before = bench.view()
+    with program(bench, "--plan") as started:
+        assert started.process.wait(30) == 0
+    assert [one["node"] for one in json.loads((bench.folder / "out").read_text())["actions"]] == ["n3"]
+    assert bench.view() == before
+    assert not (bench.folder / "shared").exists()
+    with program(bench, "--once") as started:
+        assert started.process.wait(30) == 0
+    assert bench.owned(OURS) == ["n3"]
+
+
+def test_a_hostile_report_of_one_node_stops_no_drain_of_another(bench: Bench) -> None:
+    bench.say(["n3"], report("cannot-run", "xid-79\\x00 \ud800|\n[x], " * 9, time=int(time.time())))
+    bench.say(["n4"], '{"bp":' + '{"a":' * 300 + "1" + "}" * 301)
+    bench.say(["n14"], XID)
+    assert bench.controller().tick() == []
+    assert bench.owned(OURS) == ["n3", "n14"]
+    assert bench.controller().tick() == []
+    assert bench.status()["actions"] == []
 
 
 def test_a_slurmctld_that_does_not_answer_is_no_empty_cluster(bench: Bench) -> None:
