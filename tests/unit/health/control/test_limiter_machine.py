@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
-from datetime import date
+from collections import Counter
+from datetime import date, timedelta
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,111 +21,194 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.cl
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.control_settings import ControlSettings
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.limiter import (
+    CLEAN_SECONDS,
     DRAIN,
     RESUME,
     Action,
+    Decision,
     decide,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.limiter_memory import Memory, from_text
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.report import node_extra
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.report.node_extra import NodeReport
 
 from . import clusters
 from .clusters import NOW, OK, ours, report
 
 RACKS, EACH = 4, 6
 NAMES = [f"n{number + 1}" for number in range(RACKS * EACH)]
-CLASSES = ["cannot-run", "rma", "reset", "degraded", "transient"]
-SOME = st.lists(st.sampled_from(NAMES), min_size=1, max_size=8, unique=True)
-TEXTS = st.sampled_from(
-    ["fan is loud", "mine", "bedplate:health:limiter: reset xid [0000]", "Prolog error, see ticket"]
+CLASSES = ["cannot-run", "rma", "reset", "degraded", "transient", "transient"]
+DAMAGED = ["", "{", '{"version":1}', '{"version":1,"ours":{"n1":true}}', "[]"]
+PERSONS = ["fan is loud", "mine", "bedplate:health:limiter: reset xid [0000]", "Prolog error, see ticket"]
+PERCENTS = ["cluster", "rack", "partition", "nvlink_domain"]
+WIDE = {**dict.fromkeys(PERCENTS, 100), "nodes": 99, "keep": 0, "drains": 99}
+SLURMS = ["Prolog error", "Epilog error", "Kill task failed"]
+
+
+def some(most: int) -> st.SearchStrategy[list[str]]:
+    return st.lists(st.sampled_from(NAMES), min_size=1, max_size=most, unique=True)
+
+
+# The name of a method of the machine, and its arguments. One step has several, so that most ticks have something to decide.
+def change(name: str, *words: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[str, tuple[Any, ...]]]:
+    return st.tuples(st.just(name), st.tuples(*words))
+
+
+# The name of a method of the machine, and its arguments. One step has several, so that most ticks have something to decide.
+CHANGE = st.one_of(
+    *[change("report", some(3), st.sampled_from(CLASSES), st.integers(0, 99), st.integers(0, 99))] * 5,
+    change("report_of_all", st.sampled_from(CLASSES)),
+    *[change("recover", some(8)), change("recover", st.just(NAMES))] * 3,
+    change("person_drains", some(2), st.sampled_from(PERSONS)),
+    change("person_edits", some(4)),
+    change("person_resumes", st.just(NAMES)),
+    change("person_resumes", some(8)),
+    change("slurm_drains", some(4), st.sampled_from(SLURMS)),
+    change("stop_answering", some(3)),
+    change("lose_reports", some(8)),
+    change("lose_memory", st.sampled_from(DAMAGED)),
 )
 
 
 class Limiter(RuleBasedStateMachine):
-    """Slurm as a table of states, reasons and reports; each controller decides from a view that may be one change old."""
+    """Slurm as a table of states, reasons and reports; each controller decides from a view that may be some changes old."""
 
-    @initialize(cluster=st.integers(5, 60), rack=st.integers(5, 60), keep=st.integers(0, 3), drains=st.integers(1, 9))
-    def begin(self, cluster: int, rack: int, keep: int, drains: int) -> None:
-        self.settings: ControlSettings = clusters.settings(
-            RACKS, EACH, cluster=cluster, rack=rack, partition=70, keep=keep, drains=drains
-        )
+    seen: ClassVar[Counter[str]] = Counter()
+    """What a run has done, so that a machine that does nothing is noticed."""
+
+    @initialize(
+        tight=st.sampled_from(["cluster", "rack", "partition", "nvlink_domain", "keep", "drains", "all"]),
+        percent=st.integers(5, 60),
+        number=st.integers(1, 5),
+        days=st.sampled_from([-9, -9, 0, 1]),
+    )
+    def begin(self, tight: str, percent: int, number: int, days: int) -> None:
+        """Begin with one cap that is tight, or all of them, and with a dry run of some days."""
+        until = (date.fromtimestamp(NOW) + timedelta(days=days)).isoformat()
+        narrow = {**dict.fromkeys(PERCENTS, percent), "keep": 12 - number, "drains": number}
+        caps = narrow if tight == "all" else {**WIDE, tight: narrow[tight]}
+        self.settings: ControlSettings = clusters.settings(RACKS, EACH, domain=4, until=until, **caps)
         self.nodes = {name: ["idle", OK, ""] for name in NAMES}
         self.now = NOW
         self.shared = Memory()
         self.views = [self.view(), self.view()]
         self.persons: dict[str, str] = {}
         self.times: list[float] = []
-        self.until = date(2026, 1, 1)
+        self.wrong = 0
 
     def view(self) -> ClusterView:
         return ClusterView({name: node_state(name, *words) for name, words in self.nodes.items()})
 
-    @rule(names=SOME, health_class=st.sampled_from(CLASSES), check=st.integers(0, 5), later=st.integers(0, 99))
+    @rule(
+        changes=st.lists(CHANGE, max_size=3),
+        seconds=st.sampled_from([20.0, 20.0, 20.0, 200.0, 700.0, 90000.0]),
+        which=st.integers(0, 1),
+        stale=st.booleans(),
+        cut=st.sampled_from([0, 1, 3, 30, 30, 30, 30]),
+    )
+    def step(
+        self, changes: list[tuple[str, tuple[Any, ...]]], seconds: float, which: int, stale: bool, cut: int
+    ) -> None:
+        """Let nodes, persons and Slurm change; then one controller decides and acts, from what it sees now or saw before."""
+        self.now += seconds
+        self.seen["steps"] += 1
+        if not stale:
+            self.views[which] = self.view()
+        self.wrong -= 1
+        if not self.wrong:
+            self.recover(NAMES)
+        for name, words in changes:
+            getattr(self, name)(*words)
+        if not stale and not changes:
+            self.tick(self.view(), cut, fresh=True)
+        else:
+            self.tick(self.views[which], cut, fresh=False)
+            self.tick(self.view(), cut, fresh=True)
+
     def report(self, names: list[str], health_class: str, check: int, later: int) -> None:
         for name in names:
-            self.nodes[name][1] = report(health_class, f"check-{check}@x", time=int(self.now) + later)
+            # A link that flaps does so again.
+            is_transient = health_class == "transient"
+            words = (f"flap-{name}@x", "warn") if is_transient else (f"check-{check}@x", "fail")
+            self.nodes[name][1] = report(health_class, words[0], time=int(self.now) + later, status=words[1])
 
-    @rule(health_class=st.sampled_from(CLASSES))
     def report_of_all(self, health_class: str) -> None:
         for words in self.nodes.values():
             words[1] = report(health_class, "wrong-profile", time=int(self.now))
+        self.wrong = 3
 
-    @rule(names=SOME)
     def recover(self, names: list[str]) -> None:
+        for name in names:
+            self.nodes[name][1] = node_extra.merged("", NodeReport("ok", "", (), int(self.now) + 99, "5f2c1a90"))
+
+    def lose_reports(self, names: list[str]) -> None:
+        """A slurmctld that was killed has an old report again."""
         for name in names:
             self.nodes[name][1] = OK
 
-    @rule(names=SOME, text=TEXTS)
     def person_drains(self, names: list[str], text: str) -> None:
         for name in names:
             self.nodes[name][0], self.nodes[name][2] = "idle+drain", text
             self.persons[name] = text
 
-    @rule(name=st.sampled_from(NAMES))
-    def person_edits(self, name: str) -> None:
-        if "drain" in self.nodes[name][0]:
-            self.nodes[name][2] = self.persons[name] = "mine now"
+    def person_edits(self, names: list[str]) -> None:
+        for name in names:
+            if "drain" in self.nodes[name][0]:
+                self.nodes[name][2] = self.persons[name] = "mine now"
 
-    @rule(names=SOME)
     def person_resumes(self, names: list[str]) -> None:
         for name in names:
             self.nodes[name][0], self.nodes[name][2] = "idle", ""
             self.persons.pop(name, None)
 
-    @rule(names=SOME, reason=st.sampled_from(["Prolog error", "Epilog error", "Kill task failed"]))
     def slurm_drains(self, names: list[str], reason: str) -> None:
         for name in names:
             if self.nodes[name][0] == "idle":
                 self.nodes[name][0], self.nodes[name][2] = "idle+drain", reason
 
-    @rule(names=SOME)
-    def nodes_stop_answering(self, names: list[str]) -> None:
+    def stop_answering(self, names: list[str]) -> None:
         for name in names:
             if self.nodes[name][0] == "idle":
                 self.nodes[name][0], self.nodes[name][2] = "down", "Not responding"
 
-    @rule(which=st.integers(0, 1))
-    def look(self, which: int) -> None:
-        """A controller reads Slurm; what it decides later may be from this view."""
-        self.views[which] = self.view()
+    def lose_memory(self, text: str) -> None:
+        self.shared = from_text(text)
+        self.times = []
 
-    @rule(which=st.integers(0, 1), fresh=st.booleans(), cut=st.integers(0, 30))
-    def tick(self, which: int, fresh: bool, cut: int) -> None:
-        """The controller in charge decides and acts; it may be killed after some of its actions."""
-        view = self.view() if fresh else self.views[which]
-        decision = decide(view, copy.deepcopy(self.shared), self.settings, self.now, acts=self.until is not None)
+    def tick(self, view: ClusterView, cut: int, *, fresh: bool) -> None:
+        """Decide and act; the program may be killed after some of its actions."""
+        acts = self.settings.acts(date.fromtimestamp(self.now))
+        before = self.shared
+        decision = decide(view, copy.deepcopy(before), self.settings, self.now, acts=acts)
         self.shared = from_text(decision.memory.text())
         assert self.shared == decision.memory
-        done = [action for action in decision.actions[:cut] if self.apply(action)]
-        drained = [action.node for action in done if action.kind == DRAIN]
+        self.seen.update([*(f"hold {one.cap}" for one in decision.holds), *(one.kind for one in decision.pages)])
+        if not acts:
+            self.seen.update(["dry run"] if decision.actions else [])
+            assert (decision.memory.drains, decision.memory.resumes) == ([], [])
+            return
+        if fresh:
+            self.check_resumes(decision, before)
+        done = [one for number, one in enumerate(decision.actions) if self.make(one, decision, before, number < cut)]
+        drained = [one.node for one in done if one.kind == DRAIN]
+        self.seen.update("service" if one.text.startswith("service ") else one.kind for one in done)
         if fresh and drained:
             self.check_caps(drained)
-        if fresh:
-            self.check_resumes([one for one in decision.actions if one.kind == RESUME])
+
+    def make(self, action: Action, decision: Decision, before: Memory, is_tried: bool) -> bool:
+        """Make a change as the program does. If it is not made, it is given back; where the program is killed, by chance it is not."""
+        if is_tried and self.apply(action):
+            return True
+        if is_tried or action.node < "n15":
+            decision.give_back(action, before)
+            self.shared = from_text(decision.memory.text())
+        return False
 
     def apply(self, action: Action) -> bool:
         """Do what SlurmLink.apply does: look again, and leave a node that has changed."""
         now = node_state(action.node, *self.nodes[action.node])
-        if (now.owner, now.reason) != (action.seen.owner, action.seen.reason):
+        if not now.is_as(action.seen):
+            self.seen["changed"] += 1
             return False
         assert action.node not in self.persons, (action, self.persons[action.node])
         words = self.nodes[action.node]
@@ -138,33 +223,27 @@ class Limiter(RuleBasedStateMachine):
         return True
 
     def check_caps(self, drained: list[str]) -> None:
-        view, caps = self.view(), self.settings.caps
-        out = view.unavailable
+        out, caps = self.view().unavailable, self.settings.caps
         assert len(out) <= max(1, len(NAMES) * caps.cluster // 100)
-        for kind, percent in (("racks", caps.rack), ("partitions", caps.partition)):
+        percents = {"racks": caps.rack, "partitions": caps.partition, "nvlink_domains": caps.nvlink_domain}
+        for kind, percent in percents.items():
             for members in self.settings.groups[kind].values():
                 if set(members) & set(drained):
                     assert len(set(members) & out) <= max(1, len(members) * percent // 100)
-        assert len(NAMES) - len(out) >= caps.keep
+                    assert kind != "partitions" or len(set(members) - out) >= caps.keep
 
-    def check_resumes(self, resumed: list[Action]) -> None:
-        for action in resumed:
-            assert action.seen.is_taken_out
-            assert action.seen.reason == "Prolog error" or action.seen.own
-
-    @rule(seconds=st.sampled_from([1.0, 20.0, 300.0, 700.0, 90000.0]))
-    def time_passes(self, seconds: float) -> None:
-        self.now += seconds
-
-    @rule()
-    def memory_is_lost(self) -> None:
-        self.shared = Memory()
-        self.times = []
-
-    @rule(text=st.sampled_from(["", "{", '{"version":1}', '{"version":1,"ours":{"n1":true}}', "[]"]))
-    def memory_is_damaged(self, text: str) -> None:
-        self.shared = from_text(text)
-        self.times = []
+    def check_resumes(self, decision: Decision, before: Memory) -> None:
+        """No cap and no suspicion holds a resume, and no other class is resumed."""
+        resumed = {one.node: one.seen for one in decision.actions if one.kind == RESUME}
+        for node in resumed.values():
+            assert node.out_states == {"DRAIN"}
+            assert node.reason == "Prolog error" or (node.own and node.own.text.startswith("transient "))
+        served = {one.node for one in decision.actions if one.text.startswith("service ")}
+        for name, since in before.clean.items():
+            node = node_state(name, *self.nodes[name])
+            is_due = node.own and node.own.text.startswith("transient ") and self.now - since >= CLEAN_SECONDS
+            if is_due and name in decision.memory.clean:
+                assert name in {*resumed, *served}
 
     @invariant()
     def persons_keep_their_nodes(self) -> None:
@@ -179,6 +258,7 @@ class Limiter(RuleBasedStateMachine):
 
 
 def run(examples: int, steps: int) -> None:
+    Limiter.seen = Counter()
     run_state_machine_as_test(
         Limiter,
         settings=settings(
@@ -189,15 +269,22 @@ def run(examples: int, steps: int) -> None:
             suppress_health_check=list(HealthCheck),
         ),
     )
+    assert {"drain", "resume", "rewrite", "suspect-check", "hold cluster"} <= set(Limiter.seen), Limiter.seen
 
 
 def test_no_order_exceeds_a_cap_or_touches_a_person() -> None:
-    run(30, 50)
+    run(35, 50)
+    assert Limiter.seen["steps"] > 1500
 
 
 @pytest.mark.full_health
 def test_no_order_in_ten_thousand_steps() -> None:
-    run(250, 60)
+    run(300, 50)
+    assert Limiter.seen["steps"] > 10_000
+    holds = {"rack", "partition", "nvlink_domain", "keep", "rate", "suspect", "person"}
+    assert {"changed", "dry run", "held", "service", *(f"hold {name}" for name in holds)} <= set(Limiter.seen), (
+        Limiter.seen
+    )
 
 
 def test_all_states_of_unavailable_nodes_are_known() -> None:
