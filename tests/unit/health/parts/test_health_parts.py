@@ -64,7 +64,13 @@ def test_only_a_strict_gate_holds_slurmd(tmp_path: Path, gate: str, strict: bool
     found = cluster(tmp_path, f"health: {{gate: {gate}}}\n")
     decision = node_health_part.decide(found, found.nodes[0].name, CHOICES)
     assert decision
-    assert decision.parts["node_health"]["strict"] is strict
+    values = decision.parts["node_health"]
+    assert values["strict"] is strict
+    files = {one["path"]: one.get("content", "") for one in render_part("node_health", "node_health", values)["files"]}
+    path = "/etc/systemd/system/slurmd.service.d/70-bedplate-health.conf"
+    assert ("Requires=bedplate-health-ready.service\n" in files.get(path, "")) is strict
+    # Links of [Install] stay when the text changes: the unit is enabled already.
+    assert "\nRequiredBy=" not in "".join(files.values())
 
 
 def test_ignored_checks_keep_their_last_day(tmp_path: Path) -> None:
