@@ -144,14 +144,15 @@ EDITED = ours("reset xid-79").replace("xid-79", "xid-80")
         ("idle+drain", OTHERS, FOREIGN),
         ("idle+drain", EDITED, FOREIGN),
         ("idle", "fan is loud", FOREIGN),
-        ("idle", OTHERS, FOREIGN),
         ("down", "", FOREIGN),
         ("idle+not_responding", "", FOREIGN),
         ("idle+maint", "", FOREIGN),
+        ("allocated+maintenance", "", FOREIGN),
         ("idle+powered_down", "", FOREIGN),
         # Without accounting storage Slurm keeps the reason of a node that it resumes.
         ("idle", ours("transient ib"), FREE),
         ("idle", "Prolog error", FREE),
+        ("idle", OTHERS, FREE),
     ],
 )
 def test_the_owner_of_a_node(states: str, reason: str, owner: str) -> None:

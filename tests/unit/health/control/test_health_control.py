@@ -130,6 +130,23 @@ def test_a_drain_has_its_evidence_noted_first(site: Site) -> None:
     assert (found.kind, found.run) == ("health", "limiter")
 
 
+def test_the_journal_has_actions_and_holds_once(site: Site) -> None:
+    """The alerts send the people on call to the journal."""
+    site.sick("n1", "n2", "n3")
+    chosen = {**CAPS, "cluster": 100, "partition": 100, "rack": 5}
+    controller = site.again(caps=chosen)
+    assert controller.tick() == []
+    assert controller.news == [
+        "drain n1: reset xid-79 ev=ab12cd34",
+        "drain n2: reset xid-79 ev=ab12cd34",
+        "held n3 (reset): cap rack r1: 2 of 2 unavailable",
+    ]
+    assert controller.tick() == []
+    assert controller.news == []
+    site.again(caps=chosen, dry_run_until=None).tick()
+    assert site.controller.news == ["dry run: held n3 (reset): cap rack r1: 2 of 2 unavailable"]
+
+
 def test_a_controller_that_is_not_in_charge_does_nothing(site: Site) -> None:
     site.sick("n3")
     site.slurm.acting = False

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.control import limiter_memory
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.control import control_status, limiter_memory
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.cluster_view import ClusterView
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.control_settings import ControlSettings
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.limiter import (
@@ -22,6 +22,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.li
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.limiter_memory import Memory
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.report import node_extra
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.report.node_extra import NodeReport
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import written
 
 from .clusters import NOW, OK, ours, report, settings, view
 
@@ -352,8 +353,48 @@ class TestResume:
         again = view(n1=("idle", report("transient", "ib-link-downed", status="warn"), ""))
         assert names(tick(again, made.memory), DRAIN) == ["n1"]
 
+    def test_a_persons_resume_holds_the_report_that_changed_while_the_node_was_drained(self) -> None:
+        worse = report("rma", "xid-64", "xid-79", time=int(NOW) + 50)
+        drained = tick(view(n1=("idle+drain", XID, ours("reset xid-79"))))
+        later = tick(view(n1=("idle+drain", worse, ours("rma xid-64"))), drained.memory)
+        made = tick(view(n1=("idle", worse, "")), later.memory)
+        assert (made.actions, [one.cap for one in made.holds]) == ([], ["person"])
+
+    def test_a_person_who_edits_the_reason_and_then_resumes_is_not_overruled(self) -> None:
+        drained = tick(view(n1=("idle+drain", XID, ours("reset xid-79"))))
+        edited = tick(view(n1=("idle+drain", XID, "mine, see ticket 7")), drained.memory)
+        made = tick(view(n1=("idle", XID, "")), edited.memory)
+        assert (made.actions, [one.cap for one in made.holds]) == ([], ["person"])
+
+    def test_a_person_who_resumes_is_no_alarm(self) -> None:
+        memory = Memory(held={"n1": NOW - 9999}, overruled={"n1": NOW})
+        made = tick(view(n1=("idle", XID, "")), memory)
+        assert ([one.cap for one in made.holds], made.pages) == (["person"], [])
+        assert control_status.acting_state(settings(), view(), made, {}, [], NOW).held_longest == 0
+
+    def test_a_roll_that_resumes_a_sick_node_is_no_person(self) -> None:
+        rolls = written("roll", "r1", "driver")
+        rolled = tick(view(n1=("idle+drain", XID, rolls)))
+        # Without accounting storage the reason stays.
+        for reason in ("", rolls):
+            assert names(tick(view(n1=("idle", XID, reason)), rolled.memory), DRAIN) == ["n1"]
+
+    @pytest.mark.parametrize(
+        "state", ["reboot_issued", "reboot_requested", "maintenance", "not_responding", "powering_down"]
+    )
+    def test_a_node_in_a_reboot_or_maintenance_is_not_resumed(self, state: str) -> None:
+        found = view(n1=(f"idle+drain+{state}", OK, self.DRAINED[2]))
+        assert tick(found, Memory(clean={"n1": 0})).actions == []
+
 
 class TestRewrite:
+    @pytest.mark.parametrize("reason", ["Prolog error", "Epilog error", "Kill task failed"])
+    def test_a_transient_finding_does_not_hide_why_slurm_drained_the_node(self, reason: str) -> None:
+        """With a reason of the limiter the node would be resumed when the finding ends, with the processes that nothing could end."""
+        sick = view(n1=("idle+drain", report("transient", "ib-link-downed", status="warn"), reason))
+        assert tick(sick).actions == []
+        assert tick(view(n1=("idle+drain", OK, reason)), Memory(clean={"n1": 0})).actions == []
+
     @pytest.mark.parametrize(
         "reason", ["Prolog error", "Epilog error", "Kill task failed", "Prolog error : Not responding"]
     )
@@ -437,3 +478,27 @@ def test_the_memory_is_read_back() -> None:
     made = tick(view(n1=("idle", XID, "")))
     assert limiter_memory.from_text(made.memory.text()) == made.memory
     assert json.loads(made.memory.text())["drains"] == [NOW]
+
+
+def test_a_dry_run_spends_no_rate() -> None:
+    found, memory = view(n1=("idle", XID, ""), n12=("idle", report("reset", "b"), "")), Memory()
+    for number in range(30):
+        made = tick(found, memory, now=NOW + 20 * number, acts=False)
+        assert (names(made, DRAIN), made.holds) == (["n1", "n12"], [])
+        memory = made.memory
+    assert memory.drains == []
+    many = {f"n{number}1": ("idle", report("reset", f"c{number}"), "") for number in range(1, 9)}
+    assert len(names(tick(view(**many), chosen=settings(drains=3), acts=False), DRAIN)) == 3
+
+
+def test_a_clock_that_was_ahead_hides_no_suspect() -> None:
+    special = {f"n{number}": ("idle", report("reset", "wrong"), "") for number in range(1, 6)}
+    memory = Memory(failing={"wrong": {f"n{number}": NOW + 3000 for number in range(1, 6)}})
+    assert tick(view(**special), memory).actions == []
+
+
+def test_nodes_that_wait_for_repair_make_no_check_suspect_after_a_lost_memory() -> None:
+    sick = report("rma", "xid-48")
+    special = {f"n{number}1": ("idle+drain", sick, ours("rma xid-48")) for number in range(1, 6)}
+    made = tick(view(n95=("idle", sick, ""), **special))
+    assert (names(made, DRAIN), made.pages) == (["n95"], [])

@@ -73,7 +73,7 @@ def test_a_node_without_extra_reports(extra: str) -> None:
     assert node_extra.report_of(node_extra.merged(extra, REPORT)) == REPORT
 
 
-@pytest.mark.parametrize("extra", ["rack 5", "[1]", '"text"', "{"])
+@pytest.mark.parametrize("extra", ["rack 5", "[1]", '"text"', "{", "[" * 100_000, '{"a":' * 100_000])
 def test_a_text_of_the_site_is_not_overwritten(extra: str) -> None:
     with pytest.raises(ExtraError):
         node_extra.merged(extra, REPORT)
