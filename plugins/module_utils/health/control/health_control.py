@@ -117,7 +117,7 @@ class Controller:
         path = self.settings.textfile
         if path:
             text = prometheus_text.text_of(control_metrics.control_metrics(state))
-            _try(path, lambda: atomic_write(Path(path), text, mode=0o644, sync=False), problems)
+            _try(path, lambda: _write_text_file(Path(path), text), problems)
 
     def _act(self, decision: Decision, before: Memory) -> Iterator[str]:
         """Make the changes; yield the problems. A change that is not made does not count, and is decided again in the next tick."""
@@ -169,6 +169,12 @@ def _try(part: str, write: Callable[[], None], problems: list[str]) -> bool:
         problems.append(f"{part}: {error.strerror or error}")
         return False
     return True
+
+
+def _write_text_file(path: Path, text: str) -> None:
+    # The directory is node exporter's, whose package may be installed later.
+    path.parent.mkdir(parents=True, exist_ok=True)
+    atomic_write(path, text, mode=0o644, sync=False)
 
 
 def _waits_for_evidence(action: Action) -> bool:

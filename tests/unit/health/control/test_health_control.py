@@ -261,9 +261,18 @@ def test_the_rate_holds_while_the_memory_cannot_be_saved(site: Site, full_disk: 
 
 def test_a_text_file_that_cannot_be_written_is_a_problem_and_stops_nothing(site: Site) -> None:
     site.sick("n3")
-    (problem,) = site.again(textfile="/none/x.prom").tick()
-    assert problem.startswith("/none/x.prom: ")
+    site.text.touch()
+    path = f"{site.text}/x.prom"
+    (problem,) = site.again(textfile=path).tick()
+    assert problem.startswith(f"{path}: ")
     assert site.slurm.drained() == ["n3"]
+
+
+def test_a_text_file_is_written_before_node_exporter_is_installed(site: Site, tmp_path: Path) -> None:
+    path = tmp_path / "node-exporter/texts/x.prom"
+    assert site.again(textfile=str(path)).tick() == []
+    assert "bedplate_health_control_acting 1\n" in path.read_text()
+    assert path.parent.stat().st_mode & 0o777 == 0o755
 
 
 def test_unreadable_rows_are_a_problem(site: Site) -> None:

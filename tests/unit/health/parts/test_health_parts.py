@@ -132,4 +132,4 @@ def test_the_agent_may_write_to_the_directory_of_its_text_file(tmp_path: Path) -
     assert values["textfiles"] == "/srv/texts"
     unit = render_part("node_health", "node_health", values)["files"]
     (text,) = [one["content"] for one in unit if one["path"].endswith("bedplate-health.service")]
-    assert "ReadWritePaths=-/srv/texts\n" in text
+    assert "ExecStartPre=-+/usr/bin/mkdir -p /srv/texts\nReadWritePaths=-/srv/texts\n" in text
