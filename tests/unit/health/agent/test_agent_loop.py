@@ -186,7 +186,7 @@ def test_suspended_machine_makes_up_for_no_tick(tmp_path: Path) -> None:
     begun = len(simulation.probes.begun)
     simulation.uptime += 8 * 3600
     simulation.time += 8 * 3600
-    simulation.run(1)
+    simulation.run(30)
     assert len(simulation.probes.begun) == begun + 1
 
 
@@ -282,3 +282,21 @@ def test_step_returns_while_probes_run(tmp_path: Path) -> None:
     for second in range(300):
         simulation.agent.step(Moment(simulation.uptime + second, simulation.time + second))
     assert time.monotonic() - start < 5
+
+
+def test_unchanged_state_starts_no_command_of_slurm(tmp_path: Path) -> None:
+    simulation = Simulation(tmp_path, FakeProbes(lambda _uptime: []), BARE)
+    simulation.run(3600)
+    assert [one[1] for one in simulation.slurm.calls] == ["show", "update"]
+
+
+def test_state_that_was_lost_is_a_problem(tmp_path: Path) -> None:
+    simulation = Simulation(tmp_path, FakeProbes(lambda _uptime: []), BARE)
+    simulation.run(61)
+    (simulation.paths.state / "state.json").write_text("{")
+    simulation.start()
+    simulation.run(61)
+    assert "state.json" in simulation.details["problems"]["state"]
+    assert 'bedplate_health_agent_problem{part="state"} 1' in (
+        tmp_path / "var/metrics/bedplate_health.prom"
+    ).read_text()

@@ -99,6 +99,15 @@ def test_no_space_is_a_problem_and_leaves_no_part(tmp_path: Path) -> None:
     assert store.problem == ""
 
 
+def test_no_space_for_a_file_of_a_bundle_is_a_problem(tmp_path: Path) -> None:
+    store = EvidenceStore(tmp_path / "evidence", 30, 1 << 20)
+    bundle = store.keep("xid-79", Moment(1.0, NOON), FILES, {})
+    assert bundle
+    (bundle.folder / "devices.json").mkdir()
+    store.add(bundle.folder, "devices.json", b"{}")
+    assert "devices.json" in store.problem
+
+
 def test_part_of_a_killed_agent_is_removed(tmp_path: Path) -> None:
     (tmp_path / "0123abcd.part").mkdir(parents=True)
     store = EvidenceStore(tmp_path, 30, 1 << 20)

@@ -184,6 +184,13 @@ def test_advice_alone_is_a_note_and_beside_a_finding_degraded() -> None:
     assert class_of(other, "advice-dcgm") == "note"
 
 
+def test_a_note_does_not_support_advice() -> None:
+    node = JudgedNode()
+    node.extra = [Reading("advice/dcgm", GPU, "fail", "dcgm"), Reading("foreign/site-raid", GPU, "warn", "site-raid")]
+    result = node.tick()
+    assert {one.kind: one.health_class for one in result.findings} == {"advice-dcgm": "note", "foreign-site-raid": "note"}
+
+
 def test_two_advisors_do_not_support_each_other() -> None:
     node = JudgedNode()
     node.extra = [Reading("advice/dcgm", GPU, "fail", "dcgm"), Reading("advice/gpud", GPU, "fail", "gpud")]
@@ -253,3 +260,13 @@ def test_judging_does_not_change_the_history() -> None:
     results = [judge(node.facts(), node.history, (), node.profile) for _number in range(5)]
     assert node.history.save() == before
     assert len(set(map(repr, results))) == 1
+
+
+def test_a_probe_that_read_no_port_says_why() -> None:
+    node = JudgedNode()
+    for key in [key for key in node.values if key[0] == "rdma-state"]:
+        del node.values[key]
+    node.extra = [Reading("rdma-state", "", None, "sysfs", "rdma did not answer within 70 s")]
+    result = node.tick()
+    assert result.status == "unknown"
+    assert any("did not answer within 70 s" in one.found for one in result.findings)

@@ -265,3 +265,22 @@ def test_the_damaged_examples_start_from_a_good_one() -> None:
 def test_damaged_data_is_refused(data: Any) -> None:
     with pytest.raises(HistoryError):
         NodeHistory.load(data)
+
+
+def test_active_samples_of_an_earlier_boot_do_not_count() -> None:
+    one = Counted()
+    for _number in range(5):
+        one.add(1)
+    one.reboot()
+    assert one.add(1).active(10_000) == 1
+
+
+def test_a_counter_that_always_changes_has_a_bounded_number_of_runs() -> None:
+    history, most = NodeHistory(), 10 * MOST_RUNS
+    for value in range(most):
+        reading = Reading(COUNTER, GPU, value, "nvml")
+        facts = NodeFacts(BOOTS[0], 60.0 * value, START + 60 * value, (reading,))
+        history.record(facts)
+    [[*_key, runs]] = history.save()["series"]
+    assert len(runs) <= MOST_RUNS
+    assert history.series(reading, facts).increase(1e6)[0] == most - 1

@@ -193,6 +193,12 @@ class TestWords:
         assert classes([xid(154, reset), xid(154, none, number=2)]) == {"xid-154": "note"}
         assert classes([xid(154, none), xid(154, reset, number=2)]) == {"xid-154": "reset"}
 
+    def test_a_recovery_action_of_another_gpu_replaces_nothing(self) -> None:
+        reset = "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)"
+        none = "GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"
+        found = findings([xid(154, reset), xid(154, none, number=2, gpu=OTHER)])
+        assert {one.device: one.health_class for one in found}[f"{GPU}.0"] == "reset"
+
     @pytest.mark.parametrize(
         "text", ["GPU recovery action changed", "GPU recovery action changed from 0x0 (None) to 0x9 (Unknown)"]
     )

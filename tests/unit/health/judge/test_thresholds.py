@@ -91,6 +91,7 @@ def test_mistakes_of_a_site_are_named(site: Mapping[str, Any], words: list[str])
         ({"from": ""}, "from"),
         ({"kind": "sum"}, "kind"),
         ({"unit": "1/d"}, "unit"),
+        ({"counts": "states", "kind": "delta"}, "counts=states"),
         ({"since_reset": True}, "since_reset"),
         ({"names": {}}, "names"),
         ({"verified": "yes"}, "verified"),

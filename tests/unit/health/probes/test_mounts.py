@@ -42,6 +42,15 @@ def test_a_mount_of_this_machine(machine: Machine, tmp_path: Path):
         }  # fmt: skip
 
 
+def test_without_a_table_of_mounts_a_mount_is_not_called_absent(machine: Machine, tmp_path: Path):
+    for one in ("1", "self"):
+        (machine.top / f"proc/{one}/mountinfo").unlink(missing_ok=True)
+    children = ProbeChildren(tmp_path)
+    assert all_probes.begin(children, [machine.probe("mount:/", mounts=["/"])], machine.root) == []
+    assert children.running == ["mount:/"]
+    children.stop()
+
+
 def test_a_mount_that_hangs_stops_nothing_else(machine: Machine, tmp_path: Path):
     table(machine, ("/slow", "rw", "nfs4"), ("/", "rw", "ext4"))
     mounts = ["/slow", "/"]

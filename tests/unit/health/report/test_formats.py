@@ -30,6 +30,13 @@ def test_a_verdict_is_one_line_that_is_read_back(status: str, health_class: str,
     found = verdict_line.parse(line)
     assert (found.status, found.boot, found.written, found.valid) == (status, BOOT, written, 180)
     assert found.health_class == health_class
+    assert found.text == " ".join(text.split())[:400].rstrip()
+
+
+def test_blanks_of_a_text_are_one_blank_and_the_line_is_bounded() -> None:
+    found = Verdict("ok", BOOT, 5, 180, text="two\n\nlines\t and " + "x" * 5000).line()
+    assert found.startswith(f"1 ok {BOOT} 5 180 - two lines and x")
+    assert len(found) < 500
 
 
 @pytest.mark.parametrize(
