@@ -8,6 +8,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -297,6 +298,34 @@ def test_state_that_was_lost_is_a_problem(tmp_path: Path) -> None:
     simulation.start()
     simulation.run(61)
     assert "state.json" in simulation.details["problems"]["state"]
-    assert 'bedplate_health_agent_problem{part="state"} 1' in (
-        tmp_path / "var/metrics/bedplate_health.prom"
-    ).read_text()
+    assert (
+        'bedplate_health_agent_problem{part="state"} 1' in (tmp_path / "var/metrics/bedplate_health.prom").read_text()
+    )
+
+
+def test_finding_that_a_boot_has_again_has_evidence_again(tmp_path: Path) -> None:
+    simulation = Simulation(tmp_path, FakeProbes(lambda _uptime: []), BARE)
+    simulation.log(XID_79)
+    simulation.run(70)
+    assert len(simulation.bundles) == 1
+    simulation.start()
+    published = simulation.agent.memory.published
+    assert published
+    simulation.agent.memory.published = replace(published, boot="00000000")
+    simulation.run(70)
+    assert len(simulation.bundles) == 2
+
+
+def test_details_of_many_findings_are_bounded(tmp_path: Path) -> None:
+    readings = [Reading(f"unknown-{number}", "", 1, "nvml") for number in range(500)]
+    simulation = Simulation(tmp_path, FakeProbes(lambda _uptime: readings), BARE)
+    simulation.run(70)
+    assert len(simulation.details["findings"]) == 200
+
+
+def test_line_that_is_no_xid_has_no_job(tmp_path: Path) -> None:
+    simulation = Simulation(tmp_path, FakeProbes(lambda _uptime: []), BARE)
+    simulation.log("mlx5_core 0000:1b:00.0: Health issue observed, fatal error, severity(3) ERROR")
+    simulation.log(XID_94)
+    simulation.run(5)
+    assert [one.kind for one in simulation.agent.memory.log.events if "job" in one.details] == ["xid"]

@@ -108,6 +108,17 @@ def test_no_space_for_a_file_of_a_bundle_is_a_problem(tmp_path: Path) -> None:
     assert "devices.json" in store.problem
 
 
+@pytest.mark.parametrize("text", ["", "{", "[1]", "5"])
+def test_torn_head_of_a_bundle_leaves_the_others_in_the_index(tmp_path: Path, text: str) -> None:
+    store = EvidenceStore(tmp_path, 30, 1 << 20)
+    first = store.keep("xid-79", Moment(1.0, NOON), FILES, {})
+    assert first
+    (first.folder / "bundle.json").write_text(text)
+    second = store.keep("xid-48", Moment(1.0, NOON + 1), {"a": b"1"}, {})
+    assert second
+    assert [row["folder"] for row in index(store)] == [second.folder.name]
+
+
 def test_part_of_a_killed_agent_is_removed(tmp_path: Path) -> None:
     (tmp_path / "0123abcd.part").mkdir(parents=True)
     store = EvidenceStore(tmp_path, 30, 1 << 20)

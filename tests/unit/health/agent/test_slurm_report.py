@@ -165,3 +165,12 @@ def test_change_during_a_command_is_part_of_it() -> None:
 def test_extra_of_the_output() -> None:
     assert extra_of('NodeName=a\n   Comment=x\n   Extra={"a": 1}\n   Partitions=p\n') == '{"a": 1}'
     assert extra_of("NodeName=a\n   Comment=Extra=x\n") == ""
+
+
+@pytest.mark.parametrize("argv", [("scontrol", "show", "node", NODE), ("scontrol", "update", "nodename", "extra={}")])
+def test_command_that_ends_too_late_changes_nothing(argv: tuple[str, ...]) -> None:
+    slurm = FakeSlurm()
+    reporter = SlurmReporter(NODE, slurm)
+    slurm.waiting.append(("extra-read" if argv[1] == "show" else "extra-write", argv))
+    reporter.step(5.0)
+    assert (reporter.sent, reporter.is_running, slurm.updates) == (None, False, [])

@@ -11,6 +11,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.heal
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import NodeProfile, Reading
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.judgement import Judgement, judge, status_of
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.report.verdict_line import STATUSES, Verdict
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.tables.thresholds import default
 from tests.unit.health.judge.judged_node import BOOTS, GPU, GPU2, PROFILE, JudgedNode, class_of, of_check
 
 
@@ -188,7 +189,10 @@ def test_a_note_does_not_support_advice() -> None:
     node = JudgedNode()
     node.extra = [Reading("advice/dcgm", GPU, "fail", "dcgm"), Reading("foreign/site-raid", GPU, "warn", "site-raid")]
     result = node.tick()
-    assert {one.kind: one.health_class for one in result.findings} == {"advice-dcgm": "note", "foreign-site-raid": "note"}
+    assert {one.kind: one.health_class for one in result.findings} == {
+        "advice-dcgm": "note",
+        "foreign-site-raid": "note",
+    }
 
 
 def test_two_advisors_do_not_support_each_other() -> None:
@@ -270,3 +274,41 @@ def test_a_probe_that_read_no_port_says_why() -> None:
     result = node.tick()
     assert result.status == "unknown"
     assert any("did not answer within 70 s" in one.found for one in result.findings)
+
+
+def test_a_counter_below_zero_is_unread() -> None:
+    result = JudgedNode().tick({("pcie-replay", GPU): -1})
+    assert result.status == "unknown"
+    assert any("not a counter" in one.found for one in result.findings)
+
+
+def test_a_source_that_was_not_read_stays_beside_a_source_that_was() -> None:
+    node = JudgedNode()
+    node.extra = [Reading("nvlink-down", GPU, None, "nvidia-smi", "no answer")]
+    result = node.tick({("nvlink-down", GPU): 1})
+    assert class_of(result, "nvlink-down") == "note"
+    assert result.status == "unknown"
+
+
+def test_links_that_count_while_the_node_boots_are_notes() -> None:
+    node = JudgedNode(uptime=200.0)
+    result = node.tick({("rdma-link-downed", "mlx5_0/1"): 500}, times=3)
+    assert {one.health_class for one in result.findings} <= {"note"}
+    assert result.status != "fail"
+
+
+def test_a_source_whose_group_was_read_in_the_same_moment_counts() -> None:
+    node = JudgedNode()
+    node.tick()
+    facts = node.facts()
+    other = Reading("gpu-lost", GPU, 1, "nvidia-smi")
+    assert node.history.series(other, facts).runs[-1].value == 1
+
+
+def test_a_driver_with_a_known_defect_is_a_note_until_three_days_before_it_shows() -> None:
+    row = default().known_bad_drivers[0]
+    version = row.version.split("|")[0].replace("*", "1").lstrip("<>=~")
+    for days, expected in ((row.after_days - 4, "note"), (row.after_days - 2, row.health_class)):
+        node = JudgedNode(uptime=days * 86400.0)
+        node.extra = [Reading("driver-version", "", version, "procfs")]
+        assert class_of(node.tick(), "driver-known-defect") == expected

@@ -16,6 +16,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node
     Value,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_history import (
+    MOST_LATCHES,
     MOST_RUNS,
     MOST_SERIES,
     HistoryError,
@@ -284,3 +285,12 @@ def test_a_counter_that_always_changes_has_a_bounded_number_of_runs() -> None:
     [[*_key, runs]] = history.save()["series"]
     assert len(runs) <= MOST_RUNS
     assert history.series(reading, facts).increase(1e6)[0] == most - 1
+
+
+def test_too_many_latches_keep_the_worst() -> None:
+    history = NodeHistory()
+    notes = [Latch(f"check-{n}", GPU, "note", "found", ("nvml",), BOOTS[0], 5.0) for n in range(400)]
+    worst = Latch("remap-failure", GPU, "rma", "found", ("nvml",), BOOTS[0], 5.0)
+    history.record(NodeFacts(BOOTS[0], 60.0, START), [*notes, worst])
+    assert len(history.latches) == MOST_LATCHES
+    assert history.latches[0] == worst

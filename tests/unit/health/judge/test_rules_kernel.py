@@ -302,6 +302,14 @@ class TestClearing:
         events = [xid(31, ago=9 * HOUR, number=1), event(self.RESET, 5 * HOUR, 2), xid(31, number=3)]
         assert classes(events) == {"xid-31": "note"}
 
+    def test_repeats_of_another_boot_end_with_a_reset(self) -> None:
+        before = xid(31, ago=9 * HOUR, number=900, boot="another", time=f"{TIME - 9 * HOUR:.0f}")
+        assert classes([before, event(self.RESET, 5 * HOUR, 2), xid(31, number=3)]) == {"xid-31": "note"}
+
+    def test_a_reset_of_another_boot_ends_nothing(self) -> None:
+        reset = event(self.RESET, 5 * HOUR, 900, boot="another", time=f"{TIME - 5 * HOUR:.0f}")
+        assert classes([reset, xid(95, number=3)]) == {"xid-95": "reset"}
+
     def test_another_boot_ends_what_was_before_it(self) -> None:
         before = xid(95, boot="another", time=f"{TIME - HOUR:.0f}")
         assert classes([before]) == {}

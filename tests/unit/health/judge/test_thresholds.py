@@ -110,3 +110,9 @@ def test_mistakes_of_the_table_are_named(change: Mapping[str, Any], word: str) -
 def test_a_known_bad_driver_needs_all_keys() -> None:
     with pytest.raises(ThresholdError, match="known_bad_drivers"):
         thresholds.build({**DATA, "known_bad_drivers": [{"version": "1"}]})
+
+
+@pytest.mark.parametrize("change", [{"class": "fatal"}, {"after_days": -1}])
+def test_a_known_bad_driver_has_a_class_and_an_age(change: Mapping[str, Any]) -> None:
+    with pytest.raises(ThresholdError, match="known_bad_drivers"):
+        thresholds.build({**DATA, "known_bad_drivers": [{**DATA["known_bad_drivers"][0], **change}]})

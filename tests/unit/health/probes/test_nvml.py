@@ -73,6 +73,17 @@ def test_eight_healthy_gpus(machine: Machine):
         # A failed call is not a value.
         ("3 nvmlDeviceGetRemappedRows rc 999", "remap-failure", None),
         ("3 nvmlDeviceGetEccMode rc 3", "ecc-mode", None),
+        # Nor is the older way to read it, or a range that was guessed.
+        ("3 nvmlDeviceGetGpuFabricInfoV rc 999", "fabric-state", None),
+        ("3 nvmlDeviceGetCurrentClocksEventReasons rc 999", "throttle-hw", None),
+        ("3 nvmlDeviceGetMarginTemperature rc 999", "thermal-margin", None),
+        ("3 nvmlDeviceGetMarginTemperature value 500", "thermal-margin", None),
+        ("3 nvmlDeviceGetFieldValues rc 999", "nvlink-down", None),
+        ("3 nvmlDeviceGetFieldValues 91 99", "nvlink-down", None),
+        ("3 nvmlDeviceGetNvLinkState rc 999", "nvlink-down", None),
+        ("3 nvmlDeviceGetNvLinkState rc 2", "nvlink-down", None),
+        ("3 nvmlDeviceGetNvLinkErrorCounter rc 999", "nvlink-crc", None),
+        ("3 nvmlDeviceGetFieldValues 230 -1", "recovery-action", None),
     ],
 )
 def test_one_gpu_of_eight(machine: Machine, monkeypatch: pytest.MonkeyPatch, line: str, quantity: str, value: object):
@@ -122,6 +133,12 @@ def test_handles_refused_for_two_reasons_are_not_guessed(machine: Machine):
     lost = values(readings, "gpu-lost")
     assert (lost["index-5"], lost["index-6"]) == (1, None)
     assert ADDRESSES[5] not in lost
+
+
+def test_two_gpus_of_one_address_are_not_one_gpu(machine: Machine):
+    machine.scenario.write_text(f"6 nvmlDeviceGetPciInfo_v3 bus {0x1B + 0x10 * 5}\n")
+    found = values(machine.read("nvml"), "persistence")
+    assert (found[ADDRESSES[4]], found[ADDRESSES[5]]) == (1, None)
 
 
 def test_a_gpu_that_must_be_reset(machine: Machine):
