@@ -138,7 +138,9 @@ def test_devices_of_a_path(tmp_path: Path) -> None:
     counters = tmp_path / "sys/class/infiniband/mlx5_0/ports/1/counters"
     counters.mkdir(parents=True)
     (counters / "link_downed").write_text("3\n")
+    (counters / "symbol_error").mkdir()
     found = read_devices(Root(str(tmp_path)), ["0000:3b:00.0", "/scratch", "../x"])
     assert list(found["pci"]) == ["0000:3a:00.0", "0000:3b:00.0"]
     assert found["pci"]["0000:3a:00.0"] == {"config": "0102", "current_link_width": "16"}
     assert found["hca"]["mlx5_0/1"]["counters/link_downed"] == "3"
+    assert found["hca"]["mlx5_0/1"]["counters/symbol_error"] == "Is a directory"

@@ -180,3 +180,10 @@ def test_too_large_memory_keeps_cursor_and_newest_events(tmp_path: Path, monkeyp
     read = state_file.load(tmp_path / "state.json", BOOT)
     assert (read.lost, read.log.sequence, read.log.events[-1].sequence) == ("", 1000, 999)
     assert (tmp_path / "state.json").stat().st_size <= 150_000
+
+
+def test_temporary_files_of_a_killed_agent_are_removed(tmp_path: Path) -> None:
+    state_file.save(tmp_path / "state.json", memory())
+    (tmp_path / ".state.json.0123abcd.tmp").write_text("half")
+    assert state_file.load(tmp_path / "state.json", BOOT).lost == ""
+    assert [one.name for one in tmp_path.iterdir()] == ["state.json"]

@@ -312,3 +312,20 @@ def test_a_driver_with_a_known_defect_is_a_note_until_three_days_before_it_shows
         node = JudgedNode(uptime=days * 86400.0)
         node.extra = [Reading("driver-version", "", version, "procfs")]
         assert class_of(node.tick(), "driver-known-defect") == expected
+
+
+def test_a_word_where_a_number_is_needed_is_unread() -> None:
+    result = JudgedNode().tick({("pcie-width", GPU): "wide"})
+    assert result.status == "unknown"
+    assert any("is not a number" in one.found for one in result.findings)
+
+
+def test_only_an_optional_quantity_may_be_missing_on_the_hardware() -> None:
+    node = JudgedNode()
+    known = {(row.reads, row.optional) for row in node.rows.values() if row.per == "gpu" and row.applies == "gpus"}
+    assert {optional for _name, optional in known} == {True, False}
+    for name, optional in known:
+        one = JudgedNode()
+        del one.values[name, GPU]
+        one.extra = [Reading(name, GPU, None, "nvml", "not supported: by this driver")]
+        assert one.tick().status == ("ok" if optional else "unknown"), name

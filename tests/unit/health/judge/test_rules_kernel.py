@@ -275,6 +275,12 @@ class TestSwitches:
         (found,) = findings([event(self.LINE + "Data {0x10000000}")])
         assert (found.health_class, found.unread) == ("note", True)
 
+    def test_data_belongs_to_no_later_event(self) -> None:
+        data = event(self.LINE + "Data {0x10000000}", HOUR, 1)
+        head = event(self.LINE + "Non-fatal, Link 62 LTSSM Fault Up", HOUR, 2)
+        (found,) = findings([data, head])
+        assert found.unread
+
     def test_always_fatal_needs_no_word(self) -> None:
         assert classes([event("nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 22003, Data {0x1}")]) == {
             "sxid-22003": "reset"

@@ -157,3 +157,12 @@ def test_the_exporter_runs_where_the_file_has_it(tmp_path: Path, text: str, list
     decision = health_control_part.decide(found, found.services.controllers[0])
     assert decision
     assert len(decision.parts["health_control"]["exporter"]) == listens
+
+
+def test_only_hosts_of_prometheus_get_its_files(tmp_path: Path) -> None:
+    found = cluster(tmp_path, "health: {}\nmonitoring: {}\n")
+    assert found.monitoring
+    for host in found.services.controllers:
+        decision = health_control_part.decide(found, host)
+        assert decision
+        assert ("prometheus" in decision.parts) is (host in found.monitoring.servers)

@@ -127,7 +127,7 @@ def test_dcgmi_and_a_verdict_in_a_file(machine: Machine):
     }
 
 
-def test_gpud_of_this_machine_only(machine: Machine):
+def test_gpud_of_this_machine_only(machine: Machine, monkeypatch: pytest.MonkeyPatch):
     class States(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
@@ -140,6 +140,8 @@ def test_gpud_of_this_machine_only(machine: Machine):
     with HTTPServer(("127.0.0.1", 0), States) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/v1/states"
+        # A proxy of the environment would see the request, and could answer it.
+        monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
         assert values(machine.read("advice:gpud", gpud=url), "advice/gpud")[""] == "fail"
         server.shutdown()
     assert values(machine.read("advice:gpud", gpud="https://example.org/v1/states"), "advice/gpud") == {"": None}

@@ -191,6 +191,12 @@ def test_nvml_that_does_not_start_leaves_the_gpus_to_nvidia_smi(machine: Machine
     assert {one.value for one in readings if one.quantity != "driver-match"} == {None}
 
 
+def test_a_library_that_cannot_be_loaded_leaves_the_gpus_to_nvidia_smi(machine: Machine):
+    readings = machine.read("nvml", library="/does/not/exist", smi="/does/not/exist")
+    assert {one.source for one in readings if one.quantity in nvml.DEVICE_QUANTITIES} == {"nvidia-smi"}
+    assert {one.value for one in readings} == {None}
+
+
 @pytest.mark.tools("strace")
 def test_without_a_driver_the_library_is_not_opened(machine: Machine, tmp_path: Path):
     (machine.top / "sys/module/nvidia/version").unlink()
