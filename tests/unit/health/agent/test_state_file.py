@@ -187,3 +187,10 @@ def test_temporary_files_of_a_killed_agent_are_removed(tmp_path: Path) -> None:
     (tmp_path / ".state.json.0123abcd.tmp").write_text("half")
     assert state_file.load(tmp_path / "state.json", BOOT).lost == ""
     assert [one.name for one in tmp_path.iterdir()] == ["state.json"]
+
+
+def test_too_many_saved_counters_are_cut(tmp_path: Path) -> None:
+    found = memory()
+    found.xids = {(str(number), GPU): 1 for number in range(1000)}
+    state_file.save(tmp_path / "state.json", found)
+    assert len(state_file.load(tmp_path / "state.json", BOOT).xids) == state_file.MOST_COUNTERS

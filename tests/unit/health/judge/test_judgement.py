@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.health_finding import CLASSES, finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import NodeProfile, Reading
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.judgement import Judgement, judge, status_of
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.rules_readings import merged
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.report.verdict_line import STATUSES, Verdict
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.tables.thresholds import default
 from tests.unit.health.judge.judged_node import BOOTS, GPU, GPU2, PROFILE, JudgedNode, class_of, of_check
@@ -329,3 +330,17 @@ def test_only_an_optional_quantity_may_be_missing_on_the_hardware() -> None:
         del one.values[name, GPU]
         one.extra = [Reading(name, GPU, None, "nvml", "not supported: by this driver")]
         assert one.tick().status == ("ok" if optional else "unknown"), name
+
+
+def test_a_reading_before_links_are_judged_does_not_stay() -> None:
+    profile = replace(PROFILE, thresholds={"nvlink-down": {"quiet": True, "debounce": 1}})
+    node = JudgedNode(profile, uptime=100.0)
+    assert class_of(node.tick({("nvlink-down", GPU): 1}), "nvlink-down") == "note"
+    node.uptime = 700.0
+    assert class_of(node.tick({("nvlink-down", GPU): 0}), "nvlink-down") == ""
+
+
+def test_a_source_of_a_milder_finding_does_not_confirm_a_worse_one() -> None:
+    worse = finding("gpu-lost", "cannot-run", "lost", device=GPU, sources=("nvml",))
+    milder = finding("gpu-lost", "note", "once", device=GPU, sources=("sysfs",))
+    assert [one.sources for one in merged([worse, milder])] == [("nvml",)]

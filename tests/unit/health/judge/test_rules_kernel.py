@@ -287,8 +287,9 @@ class TestSwitches:
         }
 
     def test_a_code_without_a_row_is_a_note_and_a_warning(self) -> None:
-        (found,) = findings([event("nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 28001, Fatal, Link 01 x")])
-        assert (found.health_class, found.severity) == ("note", WARNING)
+        for words in ("Fatal, Link 01 x", "x"):
+            (found,) = findings([event(f"nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 28001, {words}")])
+            assert (found.health_class, found.severity, found.unread) == ("note", WARNING, False)
 
 
 class TestClearing:

@@ -94,7 +94,8 @@ MALFORMED: list[tuple[str, Any]] = [
     ("dcgm", {"DCGM Diagnostic": {"test_categories": []}}),
     ("dcgm", {"DCGM Diagnostic": {"test_categories": [{"tests": [{"results": [{"status": "Great"}]}]}]}}),
     ("dcgm", {"DCGM GPU Diagnostic": {"test_categories": [{"tests": [{"results": [{"gpu_id": "0", "status": "Skip"}]}]}]}}),
-    ("gpud", {}), ("gpud", []), ("gpud", [{"component": ""}]), ("gpud", [{"component": "a", "states": [{"health": "Sick"}]}]),
+    ("gpud", {}), ("gpud", []), ("gpud", [{"component": ""}]), ("gpud", [{"component": "", "states": [{"health": "Healthy"}]}]),
+    ("gpud", [{"component": "a", "states": [{"health": "Sick"}]}]),
     ("gpud", [{"component": "a", "states": [{}]}]), ("gpud", [{"component": "a", "states": [{"health": "Initializing"}]}]),
     ("validation", {}), ("validation", {"overall_severity": "UNKNOWN"}), ("validation", "PASS"),
     ("validation", {"overall_severity": "PASS", "affected_components": [3]}),
@@ -120,6 +121,8 @@ def test_dcgmi_and_a_verdict_in_a_file(machine: Machine):
     program = machine.write("dcgmi", f"#!/bin/sh\n[ \"$*\" = 'health -g 0 -c -j' ] && echo '{json.dumps(HEALTH)}'\n")
     program.chmod(0o755)
     assert values(machine.read("advice:dcgm", dcgm=str(program)), "advice/dcgm") == {"": "warn", "GPU 3": "warn"}
+    program.write_text(f"#!/bin/sh\necho '{json.dumps(HEALTH)}'; exit 1\n")
+    assert values(machine.read("advice:dcgm", dcgm=str(program)), "advice/dcgm") == {"": None}
     program.write_text("#!/bin/sh\necho 'Error: Health watches not enabled.' >&2; exit 1\n")
     assert values(machine.read("advice:dcgm", dcgm=str(program)), "advice/dcgm") == {"": None}
     assert values(machine.read("advice:validation", validation=str(Path("/missing"))), "advice/validation") == {

@@ -6,12 +6,17 @@ from __future__ import annotations
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import Reading
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes import all_probes, nvml, reading_lines
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes.nvml_library import NvmlLibrary
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes.nvml_library import (
+    NvmlError,
+    NvmlLibrary,
+    field,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes.probe_child import ProbeChildren
 from tests.kit.fake_nvml.build import OLD_535, library
 
@@ -195,6 +200,17 @@ def test_a_library_that_cannot_be_loaded_leaves_the_gpus_to_nvidia_smi(machine: 
     readings = machine.read("nvml", library="/does/not/exist", smi="/does/not/exist")
     assert {one.source for one in readings if one.quantity in nvml.DEVICE_QUANTITIES} == {"nvidia-smi"}
     assert {one.value for one in readings} == {None}
+    assert any("/does/not/exist" in one for one in problems(readings, "driver-match"))
+
+
+@pytest.mark.parametrize("kind", [0, 7, 99, -1])
+def test_a_field_of_an_unknown_type_is_an_error(kind: int):
+    class Typed:
+        def call(self, function: str, *arguments: Any) -> None:
+            arguments[-1][0].valueType = kind
+
+    with pytest.raises(NvmlError):
+        field(Typed(), None, 91)
 
 
 @pytest.mark.tools("strace")

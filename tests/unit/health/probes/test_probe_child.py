@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -256,3 +257,24 @@ def test_a_full_filesystem_is_no_error(tmp_path: Path):
     leftovers.save(tmp_path / "missing/file", [Leftover(2, 1, "a")])
     leftovers.save(tmp_path / "file", [Leftover(2, 1, "a")])
     assert json.loads((tmp_path / "file").read_text()) == [{"pid": 2, "started": 1, "kind": "a"}]
+
+
+def test_a_pid_that_another_process_has_now_is_no_leftover(proc: Proc, tmp_path: Path):
+    children = ProbeChildren(tmp_path, proc=proc.proc, cgroup=proc.cgroup)
+    children.leftovers = {"nvml": Leftover(100, 777, "nvml")}
+    proc.add(100, "S", 999)
+    assert children.start("nvml", ["true"], 10)
+    wait(children)
+
+
+def test_a_process_of_the_group_of_a_leftover_keeps_its_kind_away(tmp_path: Path):
+    first = subprocess.Popen(["sh", "-c", "sleep 600 & :"], start_new_session=True)
+    first.wait()
+    children = ProbeChildren(tmp_path)
+    children.leftovers = {"nvml": Leftover(first.pid, 1, "nvml")}
+    try:
+        assert not children.start("nvml", ["true"], 10)
+    finally:
+        os.killpg(first.pid, signal.SIGKILL)
+    until(lambda: children.start("nvml", ["true"], 10))
+    wait(children)

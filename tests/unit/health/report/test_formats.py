@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.health_finding import CLASSES
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.report import node_extra, verdict_line
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.report.node_extra import ExtraError, NodeReport
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.report.service_notify import WATCHDOG, notify
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.report.verdict_line import (
     STATUSES,
     Verdict,
@@ -107,5 +108,13 @@ def test_a_malformed_report_is_none(report: object) -> None:
 
 
 def test_a_report_of_many_checks_is_short() -> None:
-    report = NodeReport("fail", "reset", tuple(f"xid-{number}@0000:3b:00.0" for number in range(100)), 1, "5f2c1a90")
+    report = NodeReport(
+        "fail", "reset", tuple(f"xid-{number}@0000:3b:00.0" for number in range(100)), 1, "5f2c1a90", (10**9,) * 100
+    )
     assert len(node_extra.merged("", report)) < 600
+
+
+def test_a_socket_that_is_gone_ends_no_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in ("", "/does/not/exist", "@does-not-exist", "x" * 200):
+        monkeypatch.setenv("NOTIFY_SOCKET", path)
+        assert not notify(WATCHDOG)
