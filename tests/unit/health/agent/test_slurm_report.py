@@ -174,3 +174,22 @@ def test_command_that_ends_too_late_changes_nothing(argv: tuple[str, ...]) -> No
     slurm.waiting.append(("extra-read" if argv[1] == "show" else "extra-write", argv))
     reporter.step(5.0)
     assert (reporter.sent, reporter.is_running, slurm.updates) == (None, False, [])
+
+
+def test_changes_during_an_outage_keep_the_pause() -> None:
+    slurm = FakeSlurm(is_down=True)
+    reporter = SlurmReporter(NODE, slurm)
+    for half in range(60):
+        reporter.propose(SICK if half % 2 else WELL, 1000.0 + 60 * half)
+        after(reporter, 1000.0 + 60 * half, 59)
+    assert len(slurm.calls) < 30
+
+
+def test_nodes_spread_their_reports_after_an_outage() -> None:
+    dues = []
+    for number in range(20):
+        reporter = SlurmReporter(f"gpu{number:03}", FakeSlurm(is_down=True))
+        reporter.propose(WELL, 1000)
+        after(reporter, 1000, 3600)
+        dues.append(reporter.due or 0.0)
+    assert max(dues) - min(dues) > 60

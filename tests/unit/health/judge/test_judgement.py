@@ -8,7 +8,11 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.health_finding import CLASSES, finding
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import NodeProfile, Reading
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import (
+    KernelEvent,
+    NodeProfile,
+    Reading,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.judgement import Judgement, judge, status_of
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.rules_readings import merged
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.report.verdict_line import STATUSES, Verdict
@@ -330,6 +334,8 @@ def test_only_an_optional_quantity_may_be_missing_on_the_hardware() -> None:
         del one.values[name, GPU]
         one.extra = [Reading(name, GPU, None, "nvml", "not supported: by this driver")]
         assert one.tick().status == ("ok" if optional else "unknown"), name
+        one.extra = [Reading(name, GPU, None, "nvml", "the driver did not answer")]
+        assert one.tick().status == "unknown", name
 
 
 def test_a_reading_before_links_are_judged_does_not_stay() -> None:
@@ -344,3 +350,42 @@ def test_a_source_of_a_milder_finding_does_not_confirm_a_worse_one() -> None:
     worse = finding("gpu-lost", "cannot-run", "lost", device=GPU, sources=("nvml",))
     milder = finding("gpu-lost", "note", "once", device=GPU, sources=("sysfs",))
     assert [one.sources for one in merged([worse, milder])] == [("nvml",)]
+
+
+def test_a_reset_before_a_finding_does_not_end_it() -> None:
+    node = JudgedNode()
+    node.tick()
+    node.events.append(KernelEvent("reset", None, GPU, "reset done", 1, node.uptime, {}))
+    node.tick()
+    assert class_of(node.tick({("gpu-lost", GPU): 1}, times=3), "gpu-lost") == "reset"
+    assert class_of(node.tick({("gpu-lost", GPU): 0}, times=3), "gpu-lost") == "reset"
+    later = KernelEvent(
+        "reset", None, GPU, "reset done", 9, node.uptime, {"boot": BOOTS[7], "time": f"{node.time:.0f}"}
+    )
+    node.events.append(later)
+    assert class_of(node.tick(times=2), "gpu-lost") == "reset"
+    node.events.append(KernelEvent("reset", None, GPU, "reset done", 2, node.uptime, {}))
+    assert class_of(node.tick(times=2), "gpu-lost") == ""
+
+
+def test_errors_of_the_boot_are_not_judged_after_it() -> None:
+    node = JudgedNode(uptime=60.0)
+    node.tick()
+    node.tick({("rdma-link-downed", "mlx5_0/1"): 500})
+    node.uptime = node.profile.quiet_after_boot - 30.0
+    later = [node.tick() for _number in range(3)]
+    assert [one.status for one in later] == ["ok"] * 3
+
+
+def test_gpus_without_nvlink_need_no_readings_of_it() -> None:
+    node = JudgedNode()
+    quantities = {row.reads for row in node.rows.values() if row.applies == "nvlink"}
+    node.change_profile(nvlink=False)
+    node.values = {key: value for key, value in node.values.items() if key[0] not in quantities}
+    assert (len(quantities) > 2, node.tick().status) == (True, "ok")
+
+
+def test_a_port_that_is_no_rail_is_not_judged() -> None:
+    node = JudgedNode()
+    node.extra = [Reading("rdma-state", "mlx5_9/1", "DOWN", "sysfs")]
+    assert node.tick(times=3).status == "ok"

@@ -16,6 +16,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node
     Value,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_history import (
+    MOST_BOOTS,
     MOST_LATCHES,
     MOST_RUNS,
     MOST_SERIES,
@@ -294,3 +295,10 @@ def test_too_many_latches_keep_the_worst() -> None:
     history.record(NodeFacts(BOOTS[0], 60.0, START), [*notes, worst])
     assert len(history.latches) == MOST_LATCHES
     assert history.latches[0] == worst
+
+
+def test_many_boots_are_bounded() -> None:
+    history = NodeHistory()
+    for number, boot in enumerate(BOOTS):
+        history.record(NodeFacts(boot, 60.0, START + 600 * number, (Reading(COUNTER, GPU, 1, "nvml"),)))
+    assert len(history.save()["boots"]) == MOST_BOOTS

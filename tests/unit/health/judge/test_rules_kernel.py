@@ -193,6 +193,11 @@ class TestWords:
         assert classes([xid(154, reset), xid(154, none, number=2)]) == {"xid-154": "note"}
         assert classes([xid(154, none), xid(154, reset, number=2)]) == {"xid-154": "reset"}
 
+    def test_one_line_without_the_word_makes_the_finding_unread(self) -> None:
+        lines = [xid(149, "NETIR Fatal XC0 i0 Link 02 (0x1 0x2)"), xid(149, "NETIR XC0 i0 Link 02", number=2)]
+        (found,) = findings(lines)
+        assert (found.health_class, found.unread) == ("reset", True)
+
     def test_a_recovery_action_of_another_gpu_replaces_nothing(self) -> None:
         reset = "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)"
         none = "GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"
@@ -239,6 +244,11 @@ class TestRegisters:
     @pytest.mark.parametrize("registers", ["0x0", f"{1 << 31:#x}", f"{1 << 0 | 1 << 31:#x}"])
     def test_bits_without_a_row_are_a_reset(self, registers: str) -> None:
         assert classes([nvlink(registers)]) == {"xid-74": "reset"}
+
+    def test_a_malformed_register_is_a_reset(self) -> None:
+        damaged = nvlink("0x2")
+        details = {**damaged.details, "registers": "0x2 damaged"}
+        assert classes([replace(damaged, details=details), xid(95, number=2)])["xid-74"] == "reset"
 
     def test_a_line_without_registers_is_a_reset(self) -> None:
         assert classes([xid(74, "NVLink: fatal error detected on link 1")]) == {"xid-74": "reset"}

@@ -63,6 +63,7 @@ def test_a_site_can_remove_a_limit_and_a_whole_check() -> None:
         ({"ecc-corrected": {"window": 0}}, ["ecc-corrected", "window"]),
         ({"ecc-corrected": {"window": 86401}}, ["ecc-corrected", "window"]),
         ({"ecc-corrected": {"debounce": 3}}, ["ecc-corrected", "debounce"]),
+        ({"fabric-state": {"critical": ""}}, ["fabric-state"]),
         ({"nvlink-down": {"debounce": 0}}, ["nvlink-down", "debounce"]),
         ({"nvlink-down": {"debounce": 2.5}}, ["nvlink-down", "debounce", "2.5", "whole number"]),
         ({"nvlink-down": {"quiet": 1}}, ["nvlink-down", "quiet", "1", "true or false"]),

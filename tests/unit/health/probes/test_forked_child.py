@@ -97,6 +97,7 @@ def test_a_handler_of_the_parent_does_not_hold_a_child(tmp_path: Path):
         end = time.monotonic() + 10
         while not ready.exists() and time.monotonic() < end:
             time.sleep(0.01)
+        assert os.getsid(child.pid) == os.getpgid(child.pid) == child.pid
         os.kill(child.pid, signal.SIGTERM)
         while child.poll() is None and time.monotonic() < end:
             time.sleep(0.01)

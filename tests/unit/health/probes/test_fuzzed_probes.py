@@ -95,6 +95,8 @@ def reading_line(**changes: object) -> str:
         {"extra": 1},
         {"v": True},
         {"v": ""},
+        {"v": float("inf")},
+        {"v": float("nan")},
         {"v": [16]},
         {"v": 1 << 70},
         {"v": "x" * 201},
@@ -243,3 +245,8 @@ def test_random_lines_of_foreign_checks_and_advice():
         for source in advice.SOURCES:
             for one in advice.parse(source, damaged(random_, health)):
                 assert one.value in (None, "ok", "warn", "fail")
+
+
+def test_a_line_of_deep_json_is_unread():
+    found = reading_lines.parse(b"[" * 100_000 + b"\n", NAMES, ("nvml",), "nvml")
+    assert {one.value for one in found} == {None}

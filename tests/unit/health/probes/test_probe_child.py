@@ -222,8 +222,10 @@ def test_a_process_of_the_group_in_state_d_hangs(proc: Proc):
 
 def test_a_child_of_unknown_kind_stops_all_kinds_until_it_ends(proc: Proc, tmp_path: Path):
     proc.add(100, "D", 777)
-    children = ProbeChildren(tmp_path, proc=proc.proc, cgroup=proc.cgroup)
+    killed: list[int] = []
+    children = ProbeChildren(tmp_path, kill=killed.append, proc=proc.proc, cgroup=proc.cgroup)
     assert children.adopt() == [Leftover(100, 777, UNKNOWN)]
+    assert killed == []
     assert not children.start("nvml", ["true"], 10)
     assert children.missed["nvml"] == 1
     (proc.proc / "100/stat").unlink()
@@ -278,3 +280,13 @@ def test_a_process_of_the_group_of_a_leftover_keeps_its_kind_away(tmp_path: Path
         os.killpg(first.pid, signal.SIGKILL)
     until(lambda: children.start("nvml", ["true"], 10))
     wait(children)
+
+
+def test_a_group_of_another_user_is_looked_up_in_proc(proc: Proc, monkeypatch: pytest.MonkeyPatch):
+    def refused(_pid: int, _signal: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(leftovers.os, "killpg", refused)
+    proc.add(202, "S", 778, group=100)
+    assert not leftovers.group_is_gone(100, proc.proc)
+    assert leftovers.group_is_gone(300, proc.proc)

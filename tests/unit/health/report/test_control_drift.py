@@ -39,6 +39,9 @@ def test_no_tick_is_an_error(tmp_path: Path, text: str | None) -> None:
 def test_an_old_tick_is_an_error(tmp_path: Path) -> None:
     assert kinds(tmp_path, status(time=NOW - 121)) == ["error health-control"]
     assert kinds(tmp_path, status(time=NOW - 119)) == []
+    assert kinds(tmp_path, status(time=NOW - 119), tick=1) == []
+    assert kinds(tmp_path, status(time=NOW - 599), tick=100) == []
+    assert kinds(tmp_path, status(time=NOW - 601), tick=100) == ["error health-control"]
 
 
 @pytest.mark.parametrize("until", [None, "2026-06-02"])

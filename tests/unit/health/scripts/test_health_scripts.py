@@ -133,3 +133,13 @@ def test_a_private_tmp_needs_the_plugin_of_its_release(tmp_path: Path, version: 
     health = dataclasses.replace(cluster.health, private_tmp="/var/tmp/jobs")
     found = health_additions.options(dataclasses.replace(cluster, slurm=slurm, health=health))
     assert {one for one in found if one in health_additions.PRIVATE_TMP} == {option}
+
+
+@pytest.mark.parametrize(("version", "is_shared"), [("22.05", False), ("23.02", True), ("25.05", True)])
+def test_mounts_of_autofs_are_shared_where_slurm_can(tmp_path: Path, version: str, is_shared: bool) -> None:
+    cluster = Site(tmp_path).load()
+    assert cluster.health
+    slurm = dataclasses.replace(cluster.slurm, version=version)
+    health = dataclasses.replace(cluster.health, private_tmp="/var/tmp/jobs")
+    (text,) = health_additions.files(dataclasses.replace(cluster, slurm=slurm, health=health)).values()
+    assert ("Shared=true" in text) is is_shared
