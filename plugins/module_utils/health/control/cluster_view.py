@@ -52,6 +52,8 @@ _TAKEN_OUT = frozenset({*_DRAINED, "DOWN", "FAIL", "FAILING"})
 _NO_REASON = ("", "none", "(null)", "n/a")
 SLURMS = ("Prolog error", "Epilog error", "Kill task failed")
 """Reasons of Slurm that the limiter may replace."""
+_RETURNED = ("Not responding", "Node unexpectedly rebooted")
+"""Reasons of Slurm for a node that is back by itself."""
 FREE, OURS, OF_SLURM, FOREIGN = "free", "ours", "of-slurm", "foreign"
 """Owners of a node: nobody has it out of service; the limiter; Slurm with one of SLURMS; anybody else."""
 _MOST, _LONGEST = 8, 120
@@ -95,7 +97,7 @@ class NodeState:
         if self.states & OUT:
             return FOREIGN
         # Without accounting storage Slurm keeps the reason of a node that it resumes, such as after a roll.
-        return FREE if not reason or reason in SLURMS or read(self.reason) else FOREIGN
+        return FREE if not reason or reason in (*SLURMS, *_RETURNED) or read(self.reason) else FOREIGN
 
     @property
     def is_of_person(self) -> bool:
@@ -117,8 +119,8 @@ class NodeState:
 
     @property
     def is_unavailable(self) -> bool:
-        """Return whether the node counts as unavailable: it takes no job, or it has another owner than FREE."""
-        return bool(self.states & OUT) or self.owner != FREE
+        """Return whether the node counts as unavailable: it takes no job, or it has a reason of others."""
+        return self.owner != FREE
 
     def is_as(self, other: NodeState) -> bool:
         """Return whether another look at the node has the same owner, reason and states of service."""

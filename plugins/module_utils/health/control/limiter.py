@@ -133,6 +133,7 @@ class _Tick:
                 continue
             if node.owner == OF_SLURM and self._failed_by_suspects(node):
                 self.found.actions.append(Action(RESUME, node, "suspect check"))
+                self._forget_ours(node)
             elif node.owner == OURS and self.settings.resume and self._is_over(node):
                 self._add_resume(node)
 
@@ -165,6 +166,11 @@ class _Tick:
         self.found.actions.append(Action(RESUME, node, ",".join(checks)))
         if self.found.acts:
             self.memory.resumes += [[self.now, node.name, check] for check in checks]
+        self._forget_ours(node)
+
+    def _forget_ours(self, node: NodeState) -> None:
+        """Forget that a node was drained: the limiter returns it to service, not a person."""
+        if self.found.acts:
             self.memory.ours.pop(node.name, None)
 
     def _rewrite(self) -> None:
@@ -172,10 +178,9 @@ class _Tick:
 
         A transient finding does not replace a reason of Slurm: with the end of the finding the limiter would resume the node.
         """
-        judged = {one.node for one in self.found.actions}
-        for name, node in sorted(self.view.nodes.items()):
+        for _name, node in sorted(self.view.nodes.items()):
             report, trusted = node.report, self._trusted(node.report)
-            if name in judged or report is None or not is_sick(report) or not trusted:
+            if report is None or not is_sick(report) or not trusted:
                 continue
             # The class is that of the first check: a suspect one makes no reason worse.
             is_worse = (

@@ -47,16 +47,14 @@ def _first_seen(view: ClusterView, node: str, now: float) -> float:
 
 
 def _note_owners(memory: Memory, view: ClusterView) -> None:
-    """Note the newest report for which a node is drained, and that a person has resumed it if it is in service without a resume of ours."""
+    """Note the newest report of each drained node, and that a person has resumed a node that is in service without a resume of ours."""
     for name, node in view.nodes.items():
         # A node whose reason a person has edited is the person's, and so is its resume.
         if node.owner == OURS or (name in memory.ours and node.is_of_person):
             time = node.report.time if node.report and is_sick(node.report) else 0
             memory.ours[name] = max(memory.ours.get(name, 0), time)
-        elif name in memory.ours:
-            time = int(memory.ours.pop(name))
-            if node.owner == FREE:
-                memory.overruled[name] = time
+        elif name in memory.ours and node.owner == FREE:
+            memory.overruled[name] = memory.ours.pop(name)
     for name, overruled in list(memory.overruled.items()):
         found = view.nodes.get(name)
         report = found.report if found else None
@@ -69,7 +67,7 @@ def _note_clean(memory: Memory, view: ClusterView, now: float) -> None:
     memory.clean = {
         name: min(memory.clean.get(name, now), now)
         for name, found in sorted(memory.ours.items())
-        if name in view.nodes and _is_clean(view.nodes[name].report, found)
+        if name in view.nodes and view.nodes[name].owner == OURS and _is_clean(view.nodes[name].report, found)
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from time import process_time
 from typing import Any
 
 import pytest
@@ -183,6 +184,18 @@ class TestSuspects:
         special = {f"n{number}1": ("idle", report("reset", "xid-79"), "") for number in (1, 2, 3)}
         assert len(names(tick(view(**special)), DRAIN)) == 3
 
+    @pytest.mark.parametrize(("count", "is_suspect"), [(20, False), (21, True)])
+    def test_it_is_more_than_two_percent(self, count: int, is_suspect: bool) -> None:
+        special = {f"n{number * 10}": ("idle", report("reset", "ecc"), "") for number in range(1, count + 1)}
+        made = tick(view(100, 10, **special), chosen=settings(100, 10))
+        assert [one.kind for one in made.pages] == ["suspect-check"] * is_suspect
+
+    @pytest.mark.parametrize(("profile", "is_suspect"), [("n[1-200]", True), ("n[1-400]", False), ("", False)])
+    def test_two_percent_of_the_nodes_it_applies_to(self, profile: str, is_suspect: bool) -> None:
+        chosen = settings(100, 10, profile=profile)
+        special = {f"n{number * 10}": ("idle", report("reset", "ecc"), "") for number in range(1, 6)}
+        assert bool(tick(view(100, 10, **special), chosen=chosen).pages) is is_suspect
+
     def test_another_check_of_a_node_still_drains_it(self) -> None:
         found = dict(self.wrong_profile().nodes)
         both = view(n7=("idle", report("cannot-run", "gpu-count-pci", "xid-79@0000:3b:00.0"), "")).nodes["n7"]
@@ -233,6 +246,8 @@ class TestSuspects:
             "n93": ("idle+drain", report("reset", "gpu-count-pci"), "Prolog error"),
             "n94": ("down+drain", report("cannot-run", "gpu-count-pci"), "Prolog error : Not responding"),
             "n95": ("idle+drain", report("cannot-run"), "Prolog error"),
+            "n96": ("idle+drain", report("cannot-run", "gpu-count-pci"), "Prolog error, keep it for Ann"),
+            "n97": ("idle+drain", report("cannot-run", "gpu-count-pci", status="unknown"), "Prolog error"),
         }
         others = view(**special).nodes
         made = tick(ClusterView({**others, **{name: found[name] for name in list(found)[:20]}}))
@@ -345,11 +360,38 @@ class TestResume:
         newer = report("reset", "xid-79", "xid-48", time=int(NOW) + 50)
         memory = tick(view(n1=("idle+drain", XID, ours("reset xid-79")))).memory
         memory = tick(view(n1=("idle+drain", newer, ours("reset xid-79"))), memory).memory
-        assert tick(view(n1=("idle", newer, "")), memory).actions == []
+        resumed = tick(view(n1=("idle", newer, "")), memory)
+        assert (resumed.actions, resumed.memory.overruled) == ([], {"n1": NOW + 50})
+        assert tick(view(n1=("idle", OK, "")), resumed.memory).memory.overruled == {}
+
+    def test_a_person_who_edits_and_resumes_a_silent_node_overrules_its_report(self) -> None:
+        memory = tick(view(n1=("idle+drain", XID, ours("reset xid-79")))).memory
+        for words in (("idle+drain", XID, "mine"), ("idle+not_responding", XID, "")):
+            memory = tick(view(n1=words), memory).memory
+        assert tick(view(n1=("idle", XID, "")), memory).actions == []
+        later = report("reset", "xid-48", time=int(NOW) + 50)
+        assert names(tick(view(n1=("idle", later, "")), memory), DRAIN) == ["n1"]
+
+    def test_a_person_who_drained_it_for_another_cause_overrules_nothing(self) -> None:
+        memory = tick(view(n1=("idle+drain", XID, "fan is loud"))).memory
+        assert names(tick(view(n1=("idle", XID, "")), memory), DRAIN) == ["n1"]
+
+    @pytest.mark.parametrize(
+        "extra", ["", report("reset", "xid-79", status="ok"), report("note", "xid-63", status="warn")]
+    )
+    def test_only_a_report_without_a_finding_is_clean(self, extra: str) -> None:
+        found = view(n1=("idle+drain", extra, self.DRAINED[2]))
+        assert tick(found, Memory(clean={"n1": 0}, ours={"n1": 0})).actions == []
+
+    def test_a_node_that_slurm_has_no_more_is_left(self) -> None:
+        found = ClusterView({name: node for name, node in view().nodes.items() if name != "n1"})
+        memory = Memory(clean={"n1": 0}, ours={"n1": 0}, overruled={"n1": 5}, held={"n1": 5})
+        assert tick(found, memory).actions == []
 
     def test_a_resume_of_the_limiter_overrules_nothing(self) -> None:
         made = tick(view(n1=self.DRAINED), Memory(clean={"n1": 0}))
         assert names(made, RESUME) == ["n1"]
+        assert made.memory.ours == {}
         again = view(n1=("idle", report("transient", "ib-link-downed", status="warn"), ""))
         assert names(tick(again, made.memory), DRAIN) == ["n1"]
 
@@ -408,6 +450,9 @@ class TestRewrite:
         for text in ("reset xid-79", "rma xid-64", "service resumed 2 times"):
             assert tick(view(n1=("idle+drain", XID, ours(text)))).actions == []
 
+    def test_a_class_of_another_release_is_replaced(self) -> None:
+        assert names(tick(view(n1=("idle+drain", XID, ours("gone xid-79")))), REWRITE) == ["n1"]
+
     def test_a_suspect_check_makes_no_reason_worse(self) -> None:
         special = {f"n{number}": ("idle", report("cannot-run", "gpu-count-pci"), "") for number in range(2, 99)}
         both = report("cannot-run", "gpu-count-pci", "ib")
@@ -433,6 +478,17 @@ def test_a_dry_run_shows_the_same_drains_in_each_tick() -> None:
 def test_a_dry_run_counts_no_resume() -> None:
     made = tick(view(n1=TestResume.DRAINED), Memory(clean={"n1": 0}), acts=False)
     assert (names(made, RESUME), made.memory.resumes) == (["n1"], [])
+
+
+def test_a_sick_node_in_service_with_a_reason_of_others_is_shown() -> None:
+    special = {
+        "n1": ("idle", XID, "fan is loud"),
+        "n2": ("idle", OK, "fan is loud"),
+        "n3": ("idle+drain", XID, "fan is loud"),
+        "n4": ("idle+maint", XID, ""),
+        "n5": ("down", XID, "Not responding"),
+    }
+    assert [(one.node, one.cap) for one in tick(view(**special)).holds] == [("n1", "reason")]
 
 
 def test_a_class_without_a_check_is_held() -> None:
@@ -502,3 +558,12 @@ def test_nodes_that_wait_for_repair_make_no_check_suspect_after_a_lost_memory() 
     special = {f"n{number}1": ("idle+drain", sick, ours("rma xid-48")) for number in range(1, 6)}
     made = tick(view(n95=("idle", sick, ""), **special))
     assert (names(made, DRAIN), made.pages) == (["n95"], [])
+
+
+def test_a_tick_of_ten_thousand_nodes_with_as_many_checks_takes_no_five_seconds() -> None:
+    chosen, special = settings(250, 40), {f"n{one}": ("idle", report("reset", f"c{one}"), "") for one in range(10_001)}
+    found = view(250, 40, **special)
+    start = process_time()
+    made = tick(found, chosen=chosen)
+    assert process_time() - start < 5
+    assert (len(made.actions), len(made.holds)) == (10, 9_990)

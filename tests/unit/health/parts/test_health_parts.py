@@ -133,3 +133,36 @@ def test_the_agent_may_write_to_the_directory_of_its_text_file(tmp_path: Path) -
     unit = render_part("node_health", "node_health", values)["files"]
     (text,) = [one["content"] for one in unit if one["path"].endswith("bedplate-health.service")]
     assert "ExecStartPre=-+/usr/bin/mkdir -p /srv/texts\nReadWritePaths=-/srv/texts\n" in text
+
+
+def test_a_port_that_is_no_rail_is_not_expected(tmp_path: Path) -> None:
+    found = cluster(tmp_path, edits=(("        rail: 1\n", "        rail: 1\n      - name: mlx5_2\n"),))
+    node = next(one for one in found.nodes if one.profile.nics)
+    profile = settings(found, node.name)["profile"]
+    assert (profile["rails"], profile["rails_needed"]) == (["mlx5_0", "mlx5_1"], 2)
+
+
+def test_only_nodes_with_ports_have_a_leaf(tmp_path: Path) -> None:
+    found = cluster(tmp_path)
+    assert found.health
+    leaves = health_control_part.settings(found, found.health)["nodes"]["leaves"]
+    assert {name for text in leaves.values() for name in expand(text)} == {
+        one.name for one in found.nodes if one.profile.nics
+    }
+
+
+@pytest.mark.parametrize(("text", "listens"), [("slurm: false", 0), ("slurm: true", 1)])
+def test_the_exporter_runs_where_the_file_has_it(tmp_path: Path, text: str, listens: int) -> None:
+    found = cluster(tmp_path, f"health: {{}}\nmonitoring: {{{text}}}\n")
+    decision = health_control_part.decide(found, found.services.controllers[0])
+    assert decision
+    assert len(decision.parts["health_control"]["exporter"]) == listens
+
+
+def test_only_hosts_of_prometheus_get_its_files(tmp_path: Path) -> None:
+    found = cluster(tmp_path, "health: {}\nmonitoring: {}\n")
+    assert found.monitoring
+    for host in found.services.controllers:
+        decision = health_control_part.decide(found, host)
+        assert decision
+        assert ("prometheus" in decision.parts) is (host in found.monitoring.servers)

@@ -283,3 +283,12 @@ def test_settings_of_gpus_are_set_again_on_a_free_node_whose_profile_has_them(no
     node.clean(SLURM_JOB_GPUS=gpus)
     found = log.read_text().splitlines() if log.exists() else []
     assert found == ["--no-block restart bedplate-gpu-settings.service"] * calls
+
+
+def test_a_process_that_no_signal_ends_does_not_hold_the_epilog(node: CleanNode) -> None:
+    node.start(SERVICE)
+    begin = time.monotonic()
+    node.clean(('kill -s "$signal" $strays', 'true "$signal" $strays'))
+    assert time.monotonic() - begin < 15
+    assert node.alive() == [True]
+    assert node.files() == ["mine"]
