@@ -35,6 +35,7 @@ def decide(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> Decision 
         # A file is replaced by another one, so the agent writes to the directory.
         "textfiles": cluster.monitoring.textfile if cluster.monitoring else "",
         "strict": cluster.health.gate == STRICT,
+        "held": ["slurmd.service"] if cluster.health.gate == STRICT else [],
     }
     expected = {"interval": cluster.health.interval, "gate": cluster.health.gate}
     return Decision({_PART: values}, {_PART: expected})

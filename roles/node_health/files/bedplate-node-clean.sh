@@ -16,11 +16,19 @@ is_number() {
     case $1 in '' | *[!0123456789]* | 0?* | ???????????*) return 1 ;; esac
 }
 
+# Print the status files of the user's processes. The owner of /proc/<number> is root where a program may not be read, such as a licensed
+# solver or an ssh agent, so it does not show the user.
+of_user() {
+    find /proc -mindepth 2 -maxdepth 2 -path '/proc/[1-9]*/status' \
+        -exec grep -lsE "^Uid:(.*[[:blank:]])?$user([[:blank:]]|\$)" {} + 2>/dev/null
+}
+
 # Set `strays` to the user's processes outside of jobs and logins, and `count` to the number of all. `others` is not empty if one of them
 # belongs to another job or a login, or to nothing that is known: then none is ended.
 look() {
     strays='' others='' count=0
-    for process in $(find /proc -mindepth 1 -maxdepth 1 -name '[1-9]*' -uid "$user" -printf '%f\n' 2>/dev/null); do
+    for process in $(of_user); do
+        process=${process#/proc/} process=${process%/status}
         groups=''
         if [ -r "/proc/$process/cgroup" ]; then
             while IFS= read -r line; do groups="$groups $line "; done <"/proc/$process/cgroup"

@@ -67,6 +67,7 @@ MISTAKES = {
     "more than all": ("health:\n  drain:\n    cluster: 101%\n", [(3, "health.drain.cluster")]),
     "a rate in seconds": ("health:\n  drain:\n    rate: 10/10s\n", [(3, "health.drain.rate")]),
     "ignored without a reason": ("health:\n  ignore:\n    - check: xid-94\n", [(3, "health.ignore[0]")]),
+    "an ignored check that is a number": ("health:\n  ignore: [5]\n", [(2, "health.ignore[0]")]),
     "a strange check that is ignored": (
         "health:\n  ignore:\n    - {check: xd-94, reason: of the application}\n",
         [(3, "health.ignore[0].check")],

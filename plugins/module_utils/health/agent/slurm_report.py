@@ -29,7 +29,7 @@ FOREIGN_PAUSE = 3600.0
 """Seconds until the agent reads an Extra again that is not JSON."""
 APART = 60.0
 """Seconds between two reports, unless the second has a worse class."""
-AGAIN = 6 * 3600.0
+AGAIN = 3600.0
 """Seconds after which the agent compares Extra with its last report: slurmctld may have lost its state."""
 _EXTRA = re.compile(r"^\s*Extra=(.*)$", re.MULTILINE)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ...slurm.live.drain_reasons import HEALTH, DrainReason, read, without_additions
+from ...slurm.live.drain_reasons import HEALTH, DrainReason, is_slurms, read, without_additions
 from ..report.node_extra import NodeReport, report_of
 
 # A size of 0 prints a field whole; what follows it is printed after the field. A reason may have blanks, bars and line breaks
@@ -33,7 +33,7 @@ OUT = frozenset(
             "INVALID_REG",
             "UNKNOWN",
         ),
-        *("FUTURE", "MAINT", "REBOOT_ISSUED", "REBOOT_REQUESTED", "REBOOT", "ERROR", "BLOCKED"),
+        *("FUTURE", "MAINT", "MAINTENANCE", "REBOOT_ISSUED", "REBOOT_REQUESTED", "REBOOT", "ERROR", "BLOCKED"),
         *("POWER_DOWN", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_UP", "POWER_DRAIN"),
     }
 )
@@ -52,6 +52,8 @@ _TAKEN_OUT = frozenset({*_DRAINED, "DOWN", "FAIL", "FAILING"})
 _NO_REASON = ("", "none", "(null)", "n/a")
 SLURMS = ("Prolog error", "Epilog error", "Kill task failed")
 """Reasons of Slurm that the limiter may replace."""
+_RETURNED = ("Not responding", "Node unexpectedly rebooted")
+"""Reasons of Slurm for a node that is back by itself."""
 FREE, OURS, OF_SLURM, FOREIGN = "free", "ours", "of-slurm", "foreign"
 """Owners of a node: nobody has it out of service; the limiter; Slurm with one of SLURMS; anybody else."""
 _MOST, _LONGEST = 8, 120
@@ -94,9 +96,15 @@ class NodeState:
             return OF_SLURM if reason in SLURMS else FOREIGN
         if self.states & OUT:
             return FOREIGN
-        own = read(self.reason)
-        # Without accounting storage Slurm keeps the reason of a node that it resumes.
-        return FREE if not reason or reason in SLURMS or (own and own.kind == HEALTH) else FOREIGN
+        # Without accounting storage Slurm keeps the reason of a node that it resumes, such as after a roll.
+        return FREE if not reason or reason in (*SLURMS, *_RETURNED) or read(self.reason) else FOREIGN
+
+    @property
+    def is_of_person(self) -> bool:
+        """Return whether the node is out of service with a reason that a person wrote."""
+        reason, _added = without_additions(self.reason)
+        is_other = not reason or reason in SLURMS or is_slurms(reason) or read(self.reason) is not None
+        return self.is_taken_out and not is_other
 
     @property
     def out_states(self) -> frozenset[str]:
@@ -111,8 +119,8 @@ class NodeState:
 
     @property
     def is_unavailable(self) -> bool:
-        """Return whether the node counts as unavailable: it takes no job, or it has another owner than FREE."""
-        return bool(self.states & OUT) or self.owner != FREE
+        """Return whether the node counts as unavailable: it takes no job, or it has a reason of others."""
+        return self.owner != FREE
 
     def is_as(self, other: NodeState) -> bool:
         """Return whether another look at the node has the same owner, reason and states of service."""

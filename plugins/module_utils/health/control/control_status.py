@@ -12,7 +12,7 @@ from .cluster_view import ClusterView
 from .control_metrics import ControlState
 from .control_settings import ControlSettings
 from .drain_text import check_id
-from .limiter import Decision
+from .limiter import PERSON, Decision
 
 
 def status(view: ClusterView, decision: Decision, problems: Sequence[str], now: float) -> dict[str, Any]:
@@ -28,6 +28,16 @@ def status(view: ClusterView, decision: Decision, problems: Sequence[str], now: 
         "pages": [{"kind": one.kind, "text": one.text} for one in decision.pages],
         "problems": list(problems),
     }
+
+
+def lines(decision: Decision) -> list[str]:
+    """Return actions, holds and pages for the journal, one line each."""
+    dry = "" if decision.acts else "dry run: "
+    return [
+        *(f"{dry}{one.kind} {one.node}{': ' * bool(one.text)}{one.text}" for one in decision.actions),
+        *(f"{dry}held {one.node} ({one.health_class}): {one.why}" for one in decision.holds),
+        *(f"{dry}{one.kind}: {one.text}" for one in decision.pages),
+    ]
 
 
 def idle_state(settings: ControlSettings, now: float, acts: bool) -> ControlState:
@@ -52,7 +62,7 @@ def acting_state(
         dry_run_until=_until(settings),
         unavailable=len(view.unavailable),
         held=held,
-        held_longest=max((now - one.since for one in decision.holds), default=0.0),
+        held_longest=max((now - one.since for one in decision.holds if one.cap != PERSON), default=0.0),
         suspects={name: len(decision.memory.failing.get(name, {})) for name in decision.memory.suspects},
         drains={name: count for name, count in totals.items() if name != "resume"},
         resumes=totals.get("resume", 0),

@@ -49,12 +49,16 @@ class Controller:
         self.settings, self.link, self.clock, self.timer = settings, link, clock, timer
         self.folder = SharedFolder(Path(settings.state))
         self.totals: Counter[str] = Counter()
+        self.news: list[str] = []
+        """Lines about the last tick that the tick before it did not have."""
+        self._lines: list[str] = []
         self._unsaved: Memory | None = None
         """The memory of the last tick if it could not be saved."""
 
     def tick(self) -> list[str]:
         """Read, decide and act once; return the problems. A controller that is not in charge does nothing."""
         problems: list[str] = []
+        self.news = []
         try:
             if not self.link.is_acting():
                 self._unsaved = None
@@ -82,6 +86,8 @@ class Controller:
     def _tick(self) -> list[str]:
         before = self._unsaved or self.folder.memory()
         view, decision = self._decide(before)
+        earlier, self._lines = self._lines, control_status.lines(decision)
+        self.news = [line for line in self._lines if line not in earlier]
         # Before any change: after a crash a drain counts that was not made, never the other way round.
         problems = self._save(decision.memory)
         if decision.acts:
@@ -177,8 +183,9 @@ def serve(controller: Controller) -> int:
     signal.signal(signal.SIGTERM, lambda number, _frame: ended.append(number))
     while not ended:
         start = time.monotonic()
-        for problem in controller.tick():
-            print(problem, flush=True)
+        problems = controller.tick()
+        for line in (*controller.news, *problems):
+            print(line, flush=True)
         # Ready after the first tick: what verify reads then is of this process.
         service_notify.notify(service_notify.READY, service_notify.WATCHDOG)
         while not ended and time.monotonic() - start < controller.settings.tick:

@@ -28,6 +28,8 @@ PAGE_HELD = 900.0
 RESUMES = 2
 """Resumes of a node after the same check in seven days."""
 SERVICE = "service"
+PERSON = "person"
+"""The rule that holds a node which a person has resumed: no page reports it."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,7 @@ class _Tick:
                 continue
             if node.owner == OF_SLURM and self._failed_by_suspects(node):
                 self.found.actions.append(Action(RESUME, node, "suspect check"))
+                self._forget_ours(node)
             elif node.owner == OURS and self.settings.resume and self._is_over(node):
                 self._add_resume(node)
 
@@ -163,20 +166,28 @@ class _Tick:
         self.found.actions.append(Action(RESUME, node, ",".join(checks)))
         if self.found.acts:
             self.memory.resumes += [[self.now, node.name, check] for check in checks]
+        self._forget_ours(node)
+
+    def _forget_ours(self, node: NodeState) -> None:
+        """Forget that a node was drained: the limiter returns it to service, not a person."""
+        if self.found.acts:
             self.memory.ours.pop(node.name, None)
 
     def _rewrite(self) -> None:
-        """Give a node that is out of service already the reason of its report, where it is worse than the reason that it has."""
-        judged = {one.node for one in self.found.actions}
-        for name, node in sorted(self.view.nodes.items()):
+        """Give a node that is out of service already the reason of its report, where it is worse than the reason that it has.
+
+        A transient finding does not replace a reason of Slurm: with the end of the finding the limiter would resume the node.
+        """
+        for _name, node in sorted(self.view.nodes.items()):
             report, trusted = node.report, self._trusted(node.report)
-            if name in judged or report is None or not is_sick(report) or not trusted:
+            if report is None or not is_sick(report) or not trusted:
                 continue
             # The class is that of the first check: a suspect one makes no reason worse.
             is_worse = (
                 trusted[0] == report.checks[0] and node.own and _is_worse(report.health_class, class_of(node.own.text))
             )
-            if node.owner == OF_SLURM or (node.owner == OURS and is_worse):
+            stays = report.health_class != TRANSIENT
+            if (node.owner == OF_SLURM and stays) or (node.owner == OURS and is_worse):
                 self.found.actions.append(Action(REWRITE, node, text_for(report, trusted)))
 
     def _drain(self) -> None:
@@ -212,13 +223,13 @@ class _Tick:
         if not self._trusted(report):
             return "suspect", f"suspect check {', '.join(sorted(self.memory.suspects))}"
         if self.memory.overruled.get(node.name) == report.time:
-            return "person", "resumed by a person since this report"
+            return PERSON, "resumed by a person since this report"
         if len(self.drains) >= self.settings.caps.drains:
             return "rate", f"rate: {self.settings.caps.drains} drains in {self.settings.caps.seconds} s"
         return self.room.full(node.name)
 
     def _page_held(self) -> None:
-        late = tuple(one.node for one in self.found.holds if self.now - one.since >= PAGE_HELD)
+        late = tuple(one.node for one in self.found.holds if one.cap != PERSON and self.now - one.since >= PAGE_HELD)
         if late:
             self.found.pages.append(
                 Page("held", f"{len(late)} sick nodes are held for over {PAGE_HELD / 60:.0f} minutes", late)

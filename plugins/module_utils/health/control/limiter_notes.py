@@ -33,21 +33,28 @@ def note(memory: Memory, view: ClusterView, settings: ControlSettings, now: floa
 
 def _note_failing(memory: Memory, view: ClusterView, now: float) -> None:
     memory.failing = {
-        check: {node: min(memory.failing.get(check, {}).get(node, now), now) for node in sorted(nodes)}
+        check: {
+            node: min(memory.failing.get(check, {}).get(node, _first_seen(view, node, now)), now)
+            for node in sorted(nodes)
+        }
         for check, nodes in sorted(failing_checks(view).items())
     }
 
 
+def _first_seen(view: ClusterView, node: str, now: float) -> float:
+    """Return since when a failure counts that the memory lacks: after a lost memory, a node drained long ago does not fail newly."""
+    return 0.0 if view.nodes[node].owner == OURS else now
+
+
 def _note_owners(memory: Memory, view: ClusterView) -> None:
-    """Note the newest report for which a node is drained, and that a person has resumed it if it is in service without a resume of ours."""
+    """Note the newest report of each drained node, and that a person has resumed a node that is in service without a resume of ours."""
     for name, node in view.nodes.items():
-        if node.owner == OURS:
+        # A node whose reason a person has edited is the person's, and so is its resume.
+        if node.owner == OURS or (name in memory.ours and node.is_of_person):
             time = node.report.time if node.report and is_sick(node.report) else 0
             memory.ours[name] = max(memory.ours.get(name, 0), time)
-        elif name in memory.ours:
-            time = int(memory.ours.pop(name))
-            if node.owner == FREE:
-                memory.overruled[name] = time
+        elif name in memory.ours and node.owner == FREE:
+            memory.overruled[name] = memory.ours.pop(name)
     for name, overruled in list(memory.overruled.items()):
         found = view.nodes.get(name)
         report = found.report if found else None
@@ -60,7 +67,7 @@ def _note_clean(memory: Memory, view: ClusterView, now: float) -> None:
     memory.clean = {
         name: min(memory.clean.get(name, now), now)
         for name, found in sorted(memory.ours.items())
-        if name in view.nodes and _is_clean(view.nodes[name].report, found)
+        if name in view.nodes and view.nodes[name].owner == OURS and _is_clean(view.nodes[name].report, found)
     }
 
 

@@ -31,6 +31,8 @@ def suspects(view: ClusterView, memory: Memory, settings: ControlSettings, now: 
     """Return the suspect checks, each with the time since when; `memory` has the failures of now."""
     found: dict[str, float] = {}
     for check, since in memory.failing.items():
+        if len(since) <= LEAST:
+            continue
         most = _threshold(view, since, settings)
         new = sum(1 for time in since.values() if now - time < WINDOW)
         if new > most or (check in memory.suspects and len(since) > most):

@@ -101,7 +101,7 @@ def _reading(name: str, text: str) -> Reading | None:
         item = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(item, dict) or set(item) - _KEYS or not {"check", "status"} <= set(item):
+    if not isinstance(item, dict) or set(item) - _KEYS:
         return None
     values = {key: item.get(key, "") for key in sorted(_KEYS)}
     if not all(isinstance(one, str) for one in values.values()):

@@ -8,16 +8,23 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent import agent_loop
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent.clock import Moment
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import NodeProfile, Reading
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.health_finding import finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import (
+    NodeFacts,
+    NodeProfile,
+    Reading,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.judgement import Judgement
 from tests.unit.health.probes.machine_kit import Machine
 
-from .agent_kit import GPU, XID_79, XID_94, FakeProbes, Simulation
+from .agent_kit import BOOT, GPU, NOON, XID_79, XID_94, FakeProbes, Simulation
 
 DAY = 86400
 H100 = NodeProfile(model="h100", gpus=8, nvlink=True, driver="580.95.05")
@@ -186,7 +193,7 @@ def test_suspended_machine_makes_up_for_no_tick(tmp_path: Path) -> None:
     begun = len(simulation.probes.begun)
     simulation.uptime += 8 * 3600
     simulation.time += 8 * 3600
-    simulation.run(1)
+    simulation.run(30)
     assert len(simulation.probes.begun) == begun + 1
 
 
@@ -282,3 +289,97 @@ def test_step_returns_while_probes_run(tmp_path: Path) -> None:
     for second in range(300):
         simulation.agent.step(Moment(simulation.uptime + second, simulation.time + second))
     assert time.monotonic() - start < 5
+
+
+def test_unchanged_state_starts_no_command_of_slurm(tmp_path: Path) -> None:
+    simulation = Simulation(tmp_path, FakeProbes(lambda _uptime: []), BARE)
+    simulation.run(3600)
+    assert [one[1] for one in simulation.slurm.calls] == ["show", "update"]
+
+
+def test_state_that_was_lost_is_a_problem(tmp_path: Path) -> None:
+    simulation = Simulation(tmp_path, FakeProbes(lambda _uptime: []), BARE)
+    simulation.run(61)
+    (simulation.paths.state / "state.json").write_text("{")
+    simulation.start()
+    simulation.run(61)
+    assert "state.json" in simulation.details["problems"]["state"]
+    assert (
+        'bedplate_health_agent_problem{part="state"} 1' in (tmp_path / "var/metrics/bedplate_health.prom").read_text()
+    )
+
+
+def test_finding_that_a_boot_has_again_has_evidence_again(tmp_path: Path) -> None:
+    simulation = Simulation(tmp_path, FakeProbes(lambda _uptime: []), BARE)
+    simulation.log(XID_79)
+    simulation.run(70)
+    assert len(simulation.bundles) == 1
+    simulation.start()
+    published = simulation.agent.memory.published
+    assert published
+    simulation.agent.memory.published = replace(published, boot="00000000")
+    simulation.run(70)
+    assert len(simulation.bundles) == 2
+
+
+def test_details_of_many_findings_are_bounded(tmp_path: Path) -> None:
+    readings = [Reading(f"unknown-{number}", "", 1, "nvml") for number in range(500)]
+    simulation = Simulation(tmp_path, FakeProbes(lambda _uptime: readings), BARE)
+    simulation.run(70)
+    assert len(simulation.details["findings"]) == 200
+
+
+def test_line_that_is_no_xid_has_no_job(tmp_path: Path) -> None:
+    simulation = Simulation(tmp_path, FakeProbes(lambda _uptime: []), BARE)
+    simulation.log("mlx5_core 0000:1b:00.0: Health issue observed, fatal error, severity(3) ERROR")
+    simulation.log(XID_94)
+    simulation.run(5)
+    assert [one.kind for one in simulation.agent.memory.log.events if "job" in one.details] == ["xid"]
+
+
+def test_ticks_before_the_first_answers_make_no_verdict(tmp_path: Path) -> None:
+    simulation = Simulation(tmp_path, FakeProbes(lambda _uptime: [], seconds=500), BARE)
+    simulation.run(400)
+    assert not (simulation.paths.run / "verdict").exists()
+    simulation.run(200)
+    assert simulation.verdict.status == "ok"
+
+
+def test_finding_that_comes_and_goes_has_evidence_once_an_hour(tmp_path: Path) -> None:
+    simulation = Simulation(tmp_path, FakeProbes(lambda _uptime: []), BARE)
+    lasting, coming = (finding(check, "reset", "text", device=GPU) for check in ("gpu-lost", "nvlink-down"))
+    counts = []
+    for minute in range(0, 100, 10):
+        found = (lasting, coming) if minute % 20 else (lasting,)
+        now = Moment(1000.0 + 60 * minute, NOON + 60 * minute)
+        simulation.publisher.publish(
+            Judgement(found, "fail", "reset", "text"), NodeFacts(BOOT, now.uptime, now.time), now
+        )
+        counts.append(len(simulation.bundles))
+    assert counts == [1, 2, 2, 2, 2, 2, 2, 3, 3, 3]
+
+
+class Unanswered(FakeProbes):
+    """Probes whose children end without a new answer."""
+
+    def fresh(self) -> tuple[Reading, ...]:
+        return ()
+
+
+def test_reading_of_an_earlier_cycle_is_no_sample(tmp_path: Path) -> None:
+    simulation = Simulation(tmp_path, Unanswered(lambda _uptime: [Reading("ecc-corrected", BUS, 5, "nvml")]), BARE)
+    simulation.run(300)
+    assert simulation.agent.memory.history.save()["series"] == []
+
+
+def test_worse_finding_that_comes_again_has_evidence_at_once(tmp_path: Path) -> None:
+    simulation = Simulation(tmp_path, FakeProbes(lambda _uptime: []), BARE)
+    lasting, worse = finding("task-hung", "degraded", "text"), finding("gpu-lost", "reset", "text", device=GPU)
+    counts = []
+    for minute in range(4):
+        found, health_class = ((worse, lasting), "reset") if minute % 2 else ((lasting,), "degraded")
+        now = Moment(1000.0 + 60 * minute, NOON + 60 * minute)
+        facts = NodeFacts(BOOT, now.uptime, now.time)
+        simulation.publisher.publish(Judgement(found, "fail", health_class, "text"), facts, now)
+        counts.append(len(simulation.bundles))
+    assert counts == [1, 2, 2, 3]

@@ -99,6 +99,26 @@ def test_no_space_is_a_problem_and_leaves_no_part(tmp_path: Path) -> None:
     assert store.problem == ""
 
 
+def test_no_space_for_a_file_of_a_bundle_is_a_problem(tmp_path: Path) -> None:
+    store = EvidenceStore(tmp_path / "evidence", 30, 1 << 20)
+    bundle = store.keep("xid-79", Moment(1.0, NOON), FILES, {})
+    assert bundle
+    (bundle.folder / "devices.json").mkdir()
+    store.add(bundle.folder, "devices.json", b"{}")
+    assert "devices.json" in store.problem
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", "5"])
+def test_torn_head_of_a_bundle_leaves_the_others_in_the_index(tmp_path: Path, text: str) -> None:
+    store = EvidenceStore(tmp_path, 30, 1 << 20)
+    first = store.keep("xid-79", Moment(1.0, NOON), FILES, {})
+    assert first
+    (first.folder / "bundle.json").write_text(text)
+    second = store.keep("xid-48", Moment(1.0, NOON + 1), {"a": b"1"}, {})
+    assert second
+    assert [row["folder"] for row in index(store)] == [second.folder.name]
+
+
 def test_part_of_a_killed_agent_is_removed(tmp_path: Path) -> None:
     (tmp_path / "0123abcd.part").mkdir(parents=True)
     store = EvidenceStore(tmp_path, 30, 1 << 20)
@@ -118,7 +138,9 @@ def test_devices_of_a_path(tmp_path: Path) -> None:
     counters = tmp_path / "sys/class/infiniband/mlx5_0/ports/1/counters"
     counters.mkdir(parents=True)
     (counters / "link_downed").write_text("3\n")
+    (counters / "symbol_error").mkdir()
     found = read_devices(Root(str(tmp_path)), ["0000:3b:00.0", "/scratch", "../x"])
     assert list(found["pci"]) == ["0000:3a:00.0", "0000:3b:00.0"]
     assert found["pci"]["0000:3a:00.0"] == {"config": "0102", "current_link_width": "16"}
     assert found["hca"]["mlx5_0/1"]["counters/link_downed"] == "3"
+    assert found["hca"]["mlx5_0/1"]["counters/symbol_error"] == "Is a directory"

@@ -19,6 +19,7 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent import node_health
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.agent.slurm_report import jitter_of
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes.leftovers import process_state
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.report import verdict_line
 from tests.kit.fake_nvml.build import library
 from tests.unit.health.probes.machine_kit import Machine
@@ -246,3 +247,45 @@ def test_flood_of_records_is_read_in_bounded_memory(tmp_path: Path) -> None:
         wait_for(lambda: json.loads(state.read_bytes())["log"]["sequence"] == 19_999)
         print(f"20,000 records: {ticks(process.pid) - before:.2f} s of CPU, {resident(process.pid)} MiB")
         assert resident(process.pid) < 64
+
+
+def recorded(node: Node, folder: str) -> list[int]:
+    """Return the pids of the children that the agent has in a folder."""
+    path = node.root / "run/bedplate/health" / folder / "children.json"
+    return [one["pid"] for one in json.loads(path.read_bytes())] if path.exists() else []
+
+
+def is_alive(pid: int) -> bool:
+    state = process_state(pid)
+    return state is not None and state.state != "Z"
+
+
+def test_reader_of_devices_that_hangs_ends_with_the_agent(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    device = node.root / f"sys/bus/pci/devices/{GPU}"
+    device.mkdir(parents=True)
+    os.mkfifo(device / "current_link_speed")
+    with node.running() as process:
+        wait_for(lambda: node.verdict() is not None)
+        node.log(1, XID_79)
+        wait_for(lambda: recorded(node, "devices") != [])
+        [pid] = recorded(node, "devices")
+        assert is_alive(pid)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(5) == 0
+        wait_for(lambda: not is_alive(pid), 5)
+
+
+def test_scontrol_of_a_killed_agent_is_ended_by_the_next(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    (node.bin / "scontrol").write_text("#!/bin/sh\nexec sleep 600\n")
+    with node.running() as first:
+        wait_for(lambda: node.verdict() is not None)
+        node.log(1, XID_79)
+        wait_for(lambda: recorded(node, "slurm") != [], 40)
+        [pid] = recorded(node, "slurm")
+        first.kill()
+        first.wait()
+        assert is_alive(pid)
+    with node.running():
+        wait_for(lambda: not is_alive(pid), 5)

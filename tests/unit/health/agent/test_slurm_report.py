@@ -165,3 +165,31 @@ def test_change_during_a_command_is_part_of_it() -> None:
 def test_extra_of_the_output() -> None:
     assert extra_of('NodeName=a\n   Comment=x\n   Extra={"a": 1}\n   Partitions=p\n') == '{"a": 1}'
     assert extra_of("NodeName=a\n   Comment=Extra=x\n") == ""
+
+
+@pytest.mark.parametrize("argv", [("scontrol", "show", "node", NODE), ("scontrol", "update", "nodename", "extra={}")])
+def test_command_that_ends_too_late_changes_nothing(argv: tuple[str, ...]) -> None:
+    slurm = FakeSlurm()
+    reporter = SlurmReporter(NODE, slurm)
+    slurm.waiting.append(("extra-read" if argv[1] == "show" else "extra-write", argv))
+    reporter.step(5.0)
+    assert (reporter.sent, reporter.is_running, slurm.updates) == (None, False, [])
+
+
+def test_changes_during_an_outage_keep_the_pause() -> None:
+    slurm = FakeSlurm(is_down=True)
+    reporter = SlurmReporter(NODE, slurm)
+    for half in range(60):
+        reporter.propose(SICK if half % 2 else WELL, 1000.0 + 60 * half)
+        after(reporter, 1000.0 + 60 * half, 59)
+    assert len(slurm.calls) < 30
+
+
+def test_nodes_spread_their_reports_after_an_outage() -> None:
+    dues = []
+    for number in range(20):
+        reporter = SlurmReporter(f"gpu{number:03}", FakeSlurm(is_down=True))
+        reporter.propose(WELL, 1000)
+        after(reporter, 1000, 3600)
+        dues.append(reporter.due or 0.0)
+    assert max(dues) - min(dues) > 60

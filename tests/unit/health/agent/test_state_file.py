@@ -169,3 +169,28 @@ def test_kill_at_any_moment_leaves_a_whole_file(tmp_path: Path) -> None:
             process.send_signal(signal.SIGKILL)
         assert state_file.load(path, BOOT).lost == ""
     assert [one.name for one in tmp_path.iterdir()] == ["state.json"]
+
+
+def test_too_large_memory_keeps_cursor_and_newest_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = memory()
+    events = tuple(KernelEvent("xid", 94, GPU, "x" * 400, number, 500.0, {}) for number in range(1000))
+    found.log = LogState(BOOT, 1000, NOON, events)
+    monkeypatch.setattr(state_file, "LARGEST", 150_000)
+    state_file.save(tmp_path / "state.json", found)
+    read = state_file.load(tmp_path / "state.json", BOOT)
+    assert (read.lost, read.log.sequence, read.log.events[-1].sequence) == ("", 1000, 999)
+    assert (tmp_path / "state.json").stat().st_size <= 150_000
+
+
+def test_temporary_files_of_a_killed_agent_are_removed(tmp_path: Path) -> None:
+    state_file.save(tmp_path / "state.json", memory())
+    (tmp_path / ".state.json.0123abcd.tmp").write_text("half")
+    assert state_file.load(tmp_path / "state.json", BOOT).lost == ""
+    assert [one.name for one in tmp_path.iterdir()] == ["state.json"]
+
+
+def test_too_many_saved_counters_are_cut(tmp_path: Path) -> None:
+    found = memory()
+    found.xids = {(str(number), GPU): 1 for number in range(1000)}
+    state_file.save(tmp_path / "state.json", found)
+    assert len(state_file.load(tmp_path / "state.json", BOOT).xids) == state_file.MOST_COUNTERS

@@ -23,11 +23,18 @@ CAPS = {
 
 
 def settings(
-    racks: int = 10, each: int = 10, *, domain: int = 0, until: str = "2026-01-01", **caps: int
+    racks: int = 10,
+    each: int = 10,
+    *,
+    domain: int = 0,
+    until: str = "2026-01-01",
+    profile: str | None = None,
+    **caps: int,
 ) -> ControlSettings:
     """Return the settings of racks r1, r2, ... with nodes n1, n2, ... in one partition of all.
 
-    `domain`: nodes of an NVLink domain; with it the first half of the nodes is a second partition.
+    `profile`: the nodes of the only profile, all by default. `domain`: nodes of an NVLink domain; with it the first half of the nodes is a
+    second partition.
     """
     names = [[f"n{rack * each + number + 1}" for number in range(each)] for rack in range(racks)]
     listed = [name for rack in names for name in rack]
@@ -41,7 +48,7 @@ def settings(
         "nodes": {
             "racks": {f"r{number}": ",".join(rack) for number, rack in enumerate(names, 1)},
             "partitions": {"all": every, **({"half": ",".join(listed[: len(listed) // 2])} if domain else {})},
-            "profiles": {"gpu8": every},
+            "profiles": {"gpu8": every if profile is None else profile},
             "leaves": {f"leaf-{number}": ",".join(rack) for number, rack in enumerate(names, 1)},
             "nvlink_domains": {f"d{number}": ",".join(members) for number, members in enumerate(domains, 1)},
         },

@@ -47,6 +47,25 @@ def test_a_cut_answer_is_none() -> None:
         parse(rows(("n1", "idle", "", "none")) + "n2\x1fidle")
 
 
+@pytest.mark.parametrize("row", ["n2\x1fidle\x1f", "n2\x1fidle\x1f\x1fnone\x1fmore", " \x1fidle\x1f\x1fnone"])
+def test_an_unreadable_row_counts_as_unavailable(row: str) -> None:
+    found = parse(rows(("n1", "idle", OK, "none")) + row + "\x1e\n")
+    assert list(found.nodes) == ["n1"]
+    assert found.unavailable == found.malformed
+    assert found.malformed in ({"n2"}, {"(no name)"})
+
+
+@pytest.mark.parametrize(("time", "is_read"), [(0, True), (2**40 - 1, True), (2**40, False), (-1, False)])
+def test_an_impossible_time_is_no_report(time: int, is_read: bool) -> None:
+    assert (node_state("n1", "idle", report("reset", "c", time=time), "").report is not None) is is_read
+
+
+def test_words_of_a_report_are_bounded() -> None:
+    node = node_state("n1", "idle", report("reset", "a b,c@\x7f~!", "é" * 999, jobs=(-1, 0, 1, 2**32 - 1, 2**32)), "")
+    assert node.report
+    assert (node.report.checks, node.report.jobs) == (("a_b_c@_~!", "_" * 120), (1, 2**32 - 1))
+
+
 def test_a_node_of_two_partitions_is_one_and_a_contradiction_is_malformed() -> None:
     twice = parse(rows(("n1", "idle", "", "none"), ("n1", "idle", "", "none")))
     assert list(twice.nodes) == ["n1"]
@@ -144,14 +163,19 @@ EDITED = ours("reset xid-79").replace("xid-79", "xid-80")
         ("idle+drain", OTHERS, FOREIGN),
         ("idle+drain", EDITED, FOREIGN),
         ("idle", "fan is loud", FOREIGN),
-        ("idle", OTHERS, FOREIGN),
         ("down", "", FOREIGN),
         ("idle+not_responding", "", FOREIGN),
         ("idle+maint", "", FOREIGN),
+        ("allocated+maintenance", "", FOREIGN),
         ("idle+powered_down", "", FOREIGN),
         # Without accounting storage Slurm keeps the reason of a node that it resumes.
         ("idle", ours("transient ib"), FREE),
         ("idle", "Prolog error", FREE),
+        ("idle", OTHERS, FREE),
+        ("idle", "Not responding", FREE),
+        ("idle", "Node unexpectedly rebooted", FREE),
+        ("idle", "Not responding, Ann looks at it", FOREIGN),
+        ("down", "Node unexpectedly rebooted", FOREIGN),
     ],
 )
 def test_the_owner_of_a_node(states: str, reason: str, owner: str) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,19 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.control import control_settings, shared_folder
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.cluster_view import ViewError, node_state
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.health_control import Controller, main
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.slurm_link import Result, SlurmLink
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.limiter import (
+    DRAIN,
+    RESUME,
+    REWRITE,
+    Action,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.limiter_memory import Memory
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.slurm_link import SlurmLink
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.acting import Controllers, View
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import read
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.pings import Ping
 
 from .clusters import CAPS, NOW, OK, ours, report
 
@@ -128,6 +139,23 @@ def test_a_drain_has_its_evidence_noted_first(site: Site) -> None:
     found = read(site.slurm.nodes["n3"][2])
     assert found
     assert (found.kind, found.run) == ("health", "limiter")
+
+
+def test_the_journal_has_actions_and_holds_once(site: Site) -> None:
+    """The alerts send the people on call to the journal."""
+    site.sick("n1", "n2", "n3")
+    chosen = {**CAPS, "cluster": 100, "partition": 100, "rack": 5}
+    controller = site.again(caps=chosen)
+    assert controller.tick() == []
+    assert controller.news == [
+        "drain n1: reset xid-79 ev=ab12cd34",
+        "drain n2: reset xid-79 ev=ab12cd34",
+        "held n3 (reset): cap rack r1: 2 of 2 unavailable",
+    ]
+    assert controller.tick() == []
+    assert controller.news == []
+    site.again(caps=chosen, dry_run_until=None).tick()
+    assert site.controller.news == ["dry run: held n3 (reset): cap rack r1: 2 of 2 unavailable"]
 
 
 def test_a_controller_that_is_not_in_charge_does_nothing(site: Site) -> None:
@@ -280,8 +308,102 @@ def test_files_belong_to_the_owner_of_the_state(site: Site) -> None:
     assert os.geteuid() == 0
 
 
-def test_results_say_what_may_be_made() -> None:
-    assert Result() == Result("", True)
+@pytest.mark.parametrize("until", [None, "2099-01-01"])
+def test_a_dry_run_changes_nothing(site: Site, until: str | None) -> None:
+    site.sick("n3")
+    site.slurm.nodes["n5"][2] = "Prolog error"
+    controller = site.again(dry_run_until=until)
+    for _ in range(3):
+        assert controller.tick() == []
+    assert site.slurm.updates == []
+    assert not (site.folder / "evidence.jsonl").exists()
+    assert "bedplate_health_control_dry_run 1" in site.text.read_text()
+
+
+def test_the_day_of_the_date_acts(site: Site) -> None:
+    site.sick("n3")
+    today = date.fromtimestamp(NOW)
+    controller = site.again(dry_run_until=(today + timedelta(days=1)).isoformat())
+    assert controller.tick() == []
+    assert site.slurm.drained() == []
+    site.now += 86400
+    assert controller.tick() == []
+    assert site.slurm.drained() == ["n3"]
+
+
+def test_figures_count_what_was_made(site: Site) -> None:
+    site.sick("n3", "n4")
+    site.slurm.nodes["n5"] = ["idle+drain", OK, ours("transient ib")]
+    site.slurm.nodes["n6"] = ["idle+drain", STOPPED, "Prolog error"]
+    site.slurm.refuse = lambda words: Outcome(1, "", "no") if words[2] == "NodeName=n4" else None
+    site.controller.tick()
+    site.now += 200
+    site.controller.tick()
+    text = site.text.read_text()
+    assert 'bedplate_health_control_drains_total{class="reset"} 1' in text
+    assert "bedplate_health_control_resumes_total 1" in text
+    assert "cannot-run" not in text
+
+
+def test_the_memory_on_disk_counts_again_once_it_can_be_saved(site: Site, full_disk: list[str]) -> None:
+    full_disk.append("memory.json")
+    site.controller.tick()
+    full_disk.clear()
+    site.controller.tick()
+    (site.folder / "memory.json").write_text(Memory(drains=[NOW] * CAPS["drains"]).text())
+    site.sick("n3")
+    assert site.controller.tick() == []
+    assert site.slurm.drained() == []
+
+
+class TestLink:
+    """Commands with answers that a test chooses."""
+
+    def link(self, **outcomes: Outcome) -> SlurmLink:
+        class Answering(SlurmLink):
+            def _run(self, argv: Any) -> Outcome:
+                return outcomes[argv[0]]
+
+        return Answering(Path("/none/slurm.conf"))
+
+    def test_a_failed_sinfo_is_no_cluster(self) -> None:
+        for code in (1, None):
+            with pytest.raises(ViewError):
+                self.link(sinfo=Outcome(code, "n1\x1fidle\x1f\x1fnone\x1e\n", "slurm_load_node: timed out")).view()
+
+    @pytest.mark.parametrize(
+        "outcome",
+        [
+            Outcome(1, "NodeName=n1 State=IDLE\n", "no"),
+            Outcome(0, "", ""),
+            Outcome(0, "NodeName=n2 State=IDLE\n", ""),
+            Outcome(0, "NodeName=n1 CPUs=2\n", ""),
+        ],
+    )
+    def test_a_node_that_cannot_be_read_again_is_not_changed(self, outcome: Outcome) -> None:
+        action = Action(DRAIN, node_state("n1", "idle", RESET, ""), "reset xid-79")
+        result = self.link(scontrol=outcome).apply(action)
+        assert (bool(result.problem), result.may_be_made) == (True, False)
+
+    def test_a_rewrite_changes_no_state_and_a_resume_no_reason(self) -> None:
+        node = node_state("n1", "idle+drain", RESET, "Prolog error")
+        link = self.link()
+        assert [word.partition("=")[0] for word in link.argv(Action(REWRITE, node, "reset x"))[2:]] == [
+            "NodeName",
+            "Reason",
+        ]
+        assert link.argv(Action(RESUME, node, "x"))[2:] == ["NodeName=n1", "State=RESUME"]
+        assert link.argv(Action(DRAIN, node, "reset x"))[3] == "State=DRAIN"
+
+    @pytest.mark.parametrize(
+        ("acting", "is_acting"), [("ctl1", True), ("ctl1.site", True), ("ctl2", False), ("", False)]
+    )
+    def test_only_the_controller_in_charge_acts(
+        self, monkeypatch: pytest.MonkeyPatch, acting: str, is_acting: bool
+    ) -> None:
+        monkeypatch.setattr("socket.gethostname", lambda: "ctl1.site")
+        monkeypatch.setattr(Controllers, "look", lambda _self: View((Ping(acting, True, True),) if acting else ()))
+        assert SlurmLink(Path("/none/slurm.conf")).is_acting() is is_acting
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"caps": {"cluster": 0}}'])

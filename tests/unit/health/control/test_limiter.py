@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
+from time import process_time
 from typing import Any
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.control import limiter_memory
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.control import control_status, limiter_memory
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.cluster_view import ClusterView
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.control_settings import ControlSettings
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.limiter import (
@@ -22,6 +23,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.li
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.limiter_memory import Memory
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.report import node_extra
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.report.node_extra import NodeReport
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import written
 
 from .clusters import NOW, OK, ours, report, settings, view
 
@@ -182,6 +184,18 @@ class TestSuspects:
         special = {f"n{number}1": ("idle", report("reset", "xid-79"), "") for number in (1, 2, 3)}
         assert len(names(tick(view(**special)), DRAIN)) == 3
 
+    @pytest.mark.parametrize(("count", "is_suspect"), [(20, False), (21, True)])
+    def test_it_is_more_than_two_percent(self, count: int, is_suspect: bool) -> None:
+        special = {f"n{number * 10}": ("idle", report("reset", "ecc"), "") for number in range(1, count + 1)}
+        made = tick(view(100, 10, **special), chosen=settings(100, 10))
+        assert [one.kind for one in made.pages] == ["suspect-check"] * is_suspect
+
+    @pytest.mark.parametrize(("profile", "is_suspect"), [("n[1-200]", True), ("n[1-400]", False), ("", False)])
+    def test_two_percent_of_the_nodes_it_applies_to(self, profile: str, is_suspect: bool) -> None:
+        chosen = settings(100, 10, profile=profile)
+        special = {f"n{number * 10}": ("idle", report("reset", "ecc"), "") for number in range(1, 6)}
+        assert bool(tick(view(100, 10, **special), chosen=chosen).pages) is is_suspect
+
     def test_another_check_of_a_node_still_drains_it(self) -> None:
         found = dict(self.wrong_profile().nodes)
         both = view(n7=("idle", report("cannot-run", "gpu-count-pci", "xid-79@0000:3b:00.0"), "")).nodes["n7"]
@@ -232,6 +246,8 @@ class TestSuspects:
             "n93": ("idle+drain", report("reset", "gpu-count-pci"), "Prolog error"),
             "n94": ("down+drain", report("cannot-run", "gpu-count-pci"), "Prolog error : Not responding"),
             "n95": ("idle+drain", report("cannot-run"), "Prolog error"),
+            "n96": ("idle+drain", report("cannot-run", "gpu-count-pci"), "Prolog error, keep it for Ann"),
+            "n97": ("idle+drain", report("cannot-run", "gpu-count-pci", status="unknown"), "Prolog error"),
         }
         others = view(**special).nodes
         made = tick(ClusterView({**others, **{name: found[name] for name in list(found)[:20]}}))
@@ -344,16 +360,83 @@ class TestResume:
         newer = report("reset", "xid-79", "xid-48", time=int(NOW) + 50)
         memory = tick(view(n1=("idle+drain", XID, ours("reset xid-79")))).memory
         memory = tick(view(n1=("idle+drain", newer, ours("reset xid-79"))), memory).memory
-        assert tick(view(n1=("idle", newer, "")), memory).actions == []
+        resumed = tick(view(n1=("idle", newer, "")), memory)
+        assert (resumed.actions, resumed.memory.overruled) == ([], {"n1": NOW + 50})
+        assert tick(view(n1=("idle", OK, "")), resumed.memory).memory.overruled == {}
+
+    def test_a_person_who_edits_and_resumes_a_silent_node_overrules_its_report(self) -> None:
+        memory = tick(view(n1=("idle+drain", XID, ours("reset xid-79")))).memory
+        for words in (("idle+drain", XID, "mine"), ("idle+not_responding", XID, "")):
+            memory = tick(view(n1=words), memory).memory
+        assert tick(view(n1=("idle", XID, "")), memory).actions == []
+        later = report("reset", "xid-48", time=int(NOW) + 50)
+        assert names(tick(view(n1=("idle", later, "")), memory), DRAIN) == ["n1"]
+
+    def test_a_person_who_drained_it_for_another_cause_overrules_nothing(self) -> None:
+        memory = tick(view(n1=("idle+drain", XID, "fan is loud"))).memory
+        assert names(tick(view(n1=("idle", XID, "")), memory), DRAIN) == ["n1"]
+
+    @pytest.mark.parametrize(
+        "extra", ["", report("reset", "xid-79", status="ok"), report("note", "xid-63", status="warn")]
+    )
+    def test_only_a_report_without_a_finding_is_clean(self, extra: str) -> None:
+        found = view(n1=("idle+drain", extra, self.DRAINED[2]))
+        assert tick(found, Memory(clean={"n1": 0}, ours={"n1": 0})).actions == []
+
+    def test_a_node_that_slurm_has_no_more_is_left(self) -> None:
+        found = ClusterView({name: node for name, node in view().nodes.items() if name != "n1"})
+        memory = Memory(clean={"n1": 0}, ours={"n1": 0}, overruled={"n1": 5}, held={"n1": 5})
+        assert tick(found, memory).actions == []
 
     def test_a_resume_of_the_limiter_overrules_nothing(self) -> None:
         made = tick(view(n1=self.DRAINED), Memory(clean={"n1": 0}))
         assert names(made, RESUME) == ["n1"]
+        assert made.memory.ours == {}
         again = view(n1=("idle", report("transient", "ib-link-downed", status="warn"), ""))
         assert names(tick(again, made.memory), DRAIN) == ["n1"]
 
+    def test_a_persons_resume_holds_the_report_that_changed_while_the_node_was_drained(self) -> None:
+        worse = report("rma", "xid-64", "xid-79", time=int(NOW) + 50)
+        drained = tick(view(n1=("idle+drain", XID, ours("reset xid-79"))))
+        later = tick(view(n1=("idle+drain", worse, ours("rma xid-64"))), drained.memory)
+        made = tick(view(n1=("idle", worse, "")), later.memory)
+        assert (made.actions, [one.cap for one in made.holds]) == ([], ["person"])
+
+    def test_a_person_who_edits_the_reason_and_then_resumes_is_not_overruled(self) -> None:
+        drained = tick(view(n1=("idle+drain", XID, ours("reset xid-79"))))
+        edited = tick(view(n1=("idle+drain", XID, "mine, see ticket 7")), drained.memory)
+        made = tick(view(n1=("idle", XID, "")), edited.memory)
+        assert (made.actions, [one.cap for one in made.holds]) == ([], ["person"])
+
+    def test_a_person_who_resumes_is_no_alarm(self) -> None:
+        memory = Memory(held={"n1": NOW - 9999}, overruled={"n1": NOW})
+        made = tick(view(n1=("idle", XID, "")), memory)
+        assert ([one.cap for one in made.holds], made.pages) == (["person"], [])
+        assert control_status.acting_state(settings(), view(), made, {}, [], NOW).held_longest == 0
+
+    def test_a_roll_that_resumes_a_sick_node_is_no_person(self) -> None:
+        rolls = written("roll", "r1", "driver")
+        rolled = tick(view(n1=("idle+drain", XID, rolls)))
+        # Without accounting storage the reason stays.
+        for reason in ("", rolls):
+            assert names(tick(view(n1=("idle", XID, reason)), rolled.memory), DRAIN) == ["n1"]
+
+    @pytest.mark.parametrize(
+        "state", ["reboot_issued", "reboot_requested", "maintenance", "not_responding", "powering_down"]
+    )
+    def test_a_node_in_a_reboot_or_maintenance_is_not_resumed(self, state: str) -> None:
+        found = view(n1=(f"idle+drain+{state}", OK, self.DRAINED[2]))
+        assert tick(found, Memory(clean={"n1": 0})).actions == []
+
 
 class TestRewrite:
+    @pytest.mark.parametrize("reason", ["Prolog error", "Epilog error", "Kill task failed"])
+    def test_a_transient_finding_does_not_hide_why_slurm_drained_the_node(self, reason: str) -> None:
+        """With a reason of the limiter the node would be resumed when the finding ends, with the processes that nothing could end."""
+        sick = view(n1=("idle+drain", report("transient", "ib-link-downed", status="warn"), reason))
+        assert tick(sick).actions == []
+        assert tick(view(n1=("idle+drain", OK, reason)), Memory(clean={"n1": 0})).actions == []
+
     @pytest.mark.parametrize(
         "reason", ["Prolog error", "Epilog error", "Kill task failed", "Prolog error : Not responding"]
     )
@@ -366,6 +449,9 @@ class TestRewrite:
         assert names(tick(worse), REWRITE) == ["n1"]
         for text in ("reset xid-79", "rma xid-64", "service resumed 2 times"):
             assert tick(view(n1=("idle+drain", XID, ours(text)))).actions == []
+
+    def test_a_class_of_another_release_is_replaced(self) -> None:
+        assert names(tick(view(n1=("idle+drain", XID, ours("gone xid-79")))), REWRITE) == ["n1"]
 
     def test_a_suspect_check_makes_no_reason_worse(self) -> None:
         special = {f"n{number}": ("idle", report("cannot-run", "gpu-count-pci"), "") for number in range(2, 99)}
@@ -392,6 +478,17 @@ def test_a_dry_run_shows_the_same_drains_in_each_tick() -> None:
 def test_a_dry_run_counts_no_resume() -> None:
     made = tick(view(n1=TestResume.DRAINED), Memory(clean={"n1": 0}), acts=False)
     assert (names(made, RESUME), made.memory.resumes) == (["n1"], [])
+
+
+def test_a_sick_node_in_service_with_a_reason_of_others_is_shown() -> None:
+    special = {
+        "n1": ("idle", XID, "fan is loud"),
+        "n2": ("idle", OK, "fan is loud"),
+        "n3": ("idle+drain", XID, "fan is loud"),
+        "n4": ("idle+maint", XID, ""),
+        "n5": ("down", XID, "Not responding"),
+    }
+    assert [(one.node, one.cap) for one in tick(view(**special)).holds] == [("n1", "reason")]
 
 
 def test_a_class_without_a_check_is_held() -> None:
@@ -437,3 +534,36 @@ def test_the_memory_is_read_back() -> None:
     made = tick(view(n1=("idle", XID, "")))
     assert limiter_memory.from_text(made.memory.text()) == made.memory
     assert json.loads(made.memory.text())["drains"] == [NOW]
+
+
+def test_a_dry_run_spends_no_rate() -> None:
+    found, memory = view(n1=("idle", XID, ""), n12=("idle", report("reset", "b"), "")), Memory()
+    for number in range(30):
+        made = tick(found, memory, now=NOW + 20 * number, acts=False)
+        assert (names(made, DRAIN), made.holds) == (["n1", "n12"], [])
+        memory = made.memory
+    assert memory.drains == []
+    many = {f"n{number}1": ("idle", report("reset", f"c{number}"), "") for number in range(1, 9)}
+    assert len(names(tick(view(**many), chosen=settings(drains=3), acts=False), DRAIN)) == 3
+
+
+def test_a_clock_that_was_ahead_hides_no_suspect() -> None:
+    special = {f"n{number}": ("idle", report("reset", "wrong"), "") for number in range(1, 6)}
+    memory = Memory(failing={"wrong": {f"n{number}": NOW + 3000 for number in range(1, 6)}})
+    assert tick(view(**special), memory).actions == []
+
+
+def test_nodes_that_wait_for_repair_make_no_check_suspect_after_a_lost_memory() -> None:
+    sick = report("rma", "xid-48")
+    special = {f"n{number}1": ("idle+drain", sick, ours("rma xid-48")) for number in range(1, 6)}
+    made = tick(view(n95=("idle", sick, ""), **special))
+    assert (names(made, DRAIN), made.pages) == (["n95"], [])
+
+
+def test_a_tick_of_ten_thousand_nodes_with_as_many_checks_takes_no_five_seconds() -> None:
+    chosen, special = settings(250, 40), {f"n{one}": ("idle", report("reset", f"c{one}"), "") for one in range(10_001)}
+    found = view(250, 40, **special)
+    start = process_time()
+    made = tick(found, chosen=chosen)
+    assert process_time() - start < 5
+    assert (len(made.actions), len(made.holds)) == (10, 9_990)

@@ -24,7 +24,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.cl
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.health_control import Controller
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.slurm_link import SlurmLink
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import read
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import read, written
 from tests.unit.slurm.nodes.real_slurm import RealSlurm
 
 from .clusters import CAPS, OK, report
@@ -144,6 +144,35 @@ def test_a_person_who_drains_and_edits_keeps_the_node(bench: Bench) -> None:
     assert {bench.view().nodes[name].reason for name in ("n3", "n14")} == {"mine", "mine, see ticket 7"}
 
 
+def test_a_node_in_maintenance_is_left_and_counts(bench: Bench) -> None:
+    slurm = bench.slurm
+    flags = ("starttime=now", "duration=60", "users=root", "flags=maint,ignore_jobs", "reservationname=repair")
+    assert "created" in slurm.scontrol("create", "reservation", "nodes=n3,n14", *flags)
+    try:
+        slurm.until(lambda nodes: all("MAINTENANCE" in nodes[name].states for name in ("n3", "n14")), 30)
+        bench.say(["n3"], XID)
+        assert bench.controller().tick() == []
+        assert sorted(bench.owned(FOREIGN)) == ["n14", "n3"]
+        assert bench.status()["unavailable"] == 2
+    finally:
+        slurm.scontrol("delete", "reservationname=repair")
+        slurm.until(lambda nodes: all("MAINTENANCE" not in node.states for node in nodes.values()), 30)
+
+
+def test_a_node_that_a_roll_has_resumed_is_drained_for_its_finding(bench: Bench) -> None:
+    """Without accounting storage the reason of the roll may stay on the node in service."""
+    reason = f"reason={written('roll', 'r1', 'driver')}"
+    assert bench.slurm.scontrol("update", "nodename=n3", "state=drain", reason) == ""
+    bench.say(["n3"], XID)
+    controller = bench.controller()
+    assert controller.tick() == []
+    assert bench.owned(OURS) == []
+    assert bench.slurm.scontrol("update", "nodename=n3", "state=resume") == ""
+    bench.slurm.until(lambda nodes: nodes["n3"].states == {"IDLE"}, 30)
+    assert controller.tick() == []
+    assert bench.owned(OURS) == ["n3"]
+
+
 def test_a_node_that_changes_between_look_and_act_is_left(bench: Bench) -> None:
     bench.say(["n3"], XID)
     controller = bench.controller()
@@ -221,7 +250,7 @@ def test_the_program_reports_its_ticks_drains_and_ends(bench: Bench) -> None:
             assert bench.owned(OURS) == ["n3"]
             started.process.terminate()
             assert started.process.wait(10) == 0
-    assert (bench.folder / "out").read_text() == ""
+    assert (bench.folder / "out").read_text() == "drain n3: reset xid-79@0000:3b:00.0 job=4711 ev=ab12cd34\n"
     assert "bedplate_health_control_acting 1" in (bench.folder / "x.prom").read_text()
 
 

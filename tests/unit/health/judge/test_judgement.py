@@ -8,9 +8,15 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.health_finding import CLASSES, finding
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import NodeProfile, Reading
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import (
+    KernelEvent,
+    NodeProfile,
+    Reading,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.judgement import Judgement, judge, status_of
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.rules_readings import merged
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.report.verdict_line import STATUSES, Verdict
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.tables.thresholds import default
 from tests.unit.health.judge.judged_node import BOOTS, GPU, GPU2, PROFILE, JudgedNode, class_of, of_check
 
 
@@ -184,6 +190,16 @@ def test_advice_alone_is_a_note_and_beside_a_finding_degraded() -> None:
     assert class_of(other, "advice-dcgm") == "note"
 
 
+def test_a_note_does_not_support_advice() -> None:
+    node = JudgedNode()
+    node.extra = [Reading("advice/dcgm", GPU, "fail", "dcgm"), Reading("foreign/site-raid", GPU, "warn", "site-raid")]
+    result = node.tick()
+    assert {one.kind: one.health_class for one in result.findings} == {
+        "advice-dcgm": "note",
+        "foreign-site-raid": "note",
+    }
+
+
 def test_two_advisors_do_not_support_each_other() -> None:
     node = JudgedNode()
     node.extra = [Reading("advice/dcgm", GPU, "fail", "dcgm"), Reading("advice/gpud", GPU, "fail", "gpud")]
@@ -253,3 +269,123 @@ def test_judging_does_not_change_the_history() -> None:
     results = [judge(node.facts(), node.history, (), node.profile) for _number in range(5)]
     assert node.history.save() == before
     assert len(set(map(repr, results))) == 1
+
+
+def test_a_probe_that_read_no_port_says_why() -> None:
+    node = JudgedNode()
+    for key in [key for key in node.values if key[0] == "rdma-state"]:
+        del node.values[key]
+    node.extra = [Reading("rdma-state", "", None, "sysfs", "rdma did not answer within 70 s")]
+    result = node.tick()
+    assert result.status == "unknown"
+    assert any("did not answer within 70 s" in one.found for one in result.findings)
+
+
+def test_a_counter_below_zero_is_unread() -> None:
+    result = JudgedNode().tick({("pcie-replay", GPU): -1})
+    assert result.status == "unknown"
+    assert any("not a counter" in one.found for one in result.findings)
+
+
+def test_a_source_that_was_not_read_stays_beside_a_source_that_was() -> None:
+    node = JudgedNode()
+    node.extra = [Reading("nvlink-down", GPU, None, "nvidia-smi", "no answer")]
+    result = node.tick({("nvlink-down", GPU): 1})
+    assert class_of(result, "nvlink-down") == "note"
+    assert result.status == "unknown"
+
+
+def test_links_that_count_while_the_node_boots_are_notes() -> None:
+    node = JudgedNode(uptime=200.0)
+    result = node.tick({("rdma-link-downed", "mlx5_0/1"): 500}, times=3)
+    assert {one.health_class for one in result.findings} <= {"note"}
+    assert result.status != "fail"
+
+
+def test_a_source_whose_group_was_read_in_the_same_moment_counts() -> None:
+    node = JudgedNode()
+    node.tick()
+    facts = node.facts()
+    other = Reading("gpu-lost", GPU, 1, "nvidia-smi")
+    assert node.history.series(other, facts).runs[-1].value == 1
+
+
+def test_a_driver_with_a_known_defect_is_a_note_until_three_days_before_it_shows() -> None:
+    row = default().known_bad_drivers[0]
+    version = row.version.split("|")[0].replace("*", "1").lstrip("<>=~")
+    for days, expected in ((row.after_days - 4, "note"), (row.after_days - 2, row.health_class)):
+        node = JudgedNode(uptime=days * 86400.0)
+        node.extra = [Reading("driver-version", "", version, "procfs")]
+        assert class_of(node.tick(), "driver-known-defect") == expected
+
+
+def test_a_word_where_a_number_is_needed_is_unread() -> None:
+    result = JudgedNode().tick({("pcie-width", GPU): "wide"})
+    assert result.status == "unknown"
+    assert any("is not a number" in one.found for one in result.findings)
+
+
+def test_only_an_optional_quantity_may_be_missing_on_the_hardware() -> None:
+    node = JudgedNode()
+    known = {(row.reads, row.optional) for row in node.rows.values() if row.per == "gpu" and row.applies == "gpus"}
+    assert {optional for _name, optional in known} == {True, False}
+    for name, optional in known:
+        one = JudgedNode()
+        del one.values[name, GPU]
+        one.extra = [Reading(name, GPU, None, "nvml", "not supported: by this driver")]
+        assert one.tick().status == ("ok" if optional else "unknown"), name
+        one.extra = [Reading(name, GPU, None, "nvml", "the driver did not answer")]
+        assert one.tick().status == "unknown", name
+
+
+def test_a_reading_before_links_are_judged_does_not_stay() -> None:
+    profile = replace(PROFILE, thresholds={"nvlink-down": {"quiet": True, "debounce": 1}})
+    node = JudgedNode(profile, uptime=100.0)
+    assert class_of(node.tick({("nvlink-down", GPU): 1}), "nvlink-down") == "note"
+    node.uptime = 700.0
+    assert class_of(node.tick({("nvlink-down", GPU): 0}), "nvlink-down") == ""
+
+
+def test_a_source_of_a_milder_finding_does_not_confirm_a_worse_one() -> None:
+    worse = finding("gpu-lost", "cannot-run", "lost", device=GPU, sources=("nvml",))
+    milder = finding("gpu-lost", "note", "once", device=GPU, sources=("sysfs",))
+    assert [one.sources for one in merged([worse, milder])] == [("nvml",)]
+
+
+def test_a_reset_before_a_finding_does_not_end_it() -> None:
+    node = JudgedNode()
+    node.tick()
+    node.events.append(KernelEvent("reset", None, GPU, "reset done", 1, node.uptime, {}))
+    node.tick()
+    assert class_of(node.tick({("gpu-lost", GPU): 1}, times=3), "gpu-lost") == "reset"
+    assert class_of(node.tick({("gpu-lost", GPU): 0}, times=3), "gpu-lost") == "reset"
+    later = KernelEvent(
+        "reset", None, GPU, "reset done", 9, node.uptime, {"boot": BOOTS[7], "time": f"{node.time:.0f}"}
+    )
+    node.events.append(later)
+    assert class_of(node.tick(times=2), "gpu-lost") == "reset"
+    node.events.append(KernelEvent("reset", None, GPU, "reset done", 2, node.uptime, {}))
+    assert class_of(node.tick(times=2), "gpu-lost") == ""
+
+
+def test_errors_of_the_boot_are_not_judged_after_it() -> None:
+    node = JudgedNode(uptime=60.0)
+    node.tick()
+    node.tick({("rdma-link-downed", "mlx5_0/1"): 500})
+    node.uptime = node.profile.quiet_after_boot - 30.0
+    later = [node.tick() for _number in range(3)]
+    assert [one.status for one in later] == ["ok"] * 3
+
+
+def test_gpus_without_nvlink_need_no_readings_of_it() -> None:
+    node = JudgedNode()
+    quantities = {row.reads for row in node.rows.values() if row.applies == "nvlink"}
+    node.change_profile(nvlink=False)
+    node.values = {key: value for key, value in node.values.items() if key[0] not in quantities}
+    assert (len(quantities) > 2, node.tick().status) == (True, "ok")
+
+
+def test_a_port_that_is_no_rail_is_not_judged() -> None:
+    node = JudgedNode()
+    node.extra = [Reading("rdma-state", "mlx5_9/1", "DOWN", "sysfs")]
+    assert node.tick(times=3).status == "ok"

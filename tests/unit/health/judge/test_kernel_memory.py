@@ -66,3 +66,16 @@ def test_damaged_details_of_a_saved_event_are_no_error() -> None:
         damaged = replace(xid(code, HOUR, 1), details=details)
         assert len(remembered([damaged, replace(damaged, sequence=2)], NOW)) <= 2
         assert classes([damaged]).keys() <= {f"xid-{code}"}
+
+
+def test_events_of_one_kind_are_its_first_and_its_last() -> None:
+    events = [xid(95, HOUR - number, number) for number in range(500)]
+    kept = [one.sequence for one in remembered(events, NOW)]
+    assert kept == [*range(20), *range(480, 500)]
+
+
+def test_notes_are_dropped_before_decisive_events() -> None:
+    notes = [xid(31, 20 * HOUR - 900 * number, number) for number in range(20)]
+    decisive = [xid(95, HOUR, 100 + number, number % 8) for number in range(20)]
+    kept = remembered([*notes, *decisive], NOW, most=25)
+    assert [one.sequence for one in kept] == [*range(15, 20), *range(100, 120)]

@@ -16,6 +16,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node
     Value,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.node_history import (
+    MOST_BOOTS,
+    MOST_LATCHES,
     MOST_RUNS,
     MOST_SERIES,
     HistoryError,
@@ -265,3 +267,38 @@ def test_the_damaged_examples_start_from_a_good_one() -> None:
 def test_damaged_data_is_refused(data: Any) -> None:
     with pytest.raises(HistoryError):
         NodeHistory.load(data)
+
+
+def test_active_samples_of_an_earlier_boot_do_not_count() -> None:
+    one = Counted()
+    for _number in range(5):
+        one.add(1)
+    one.reboot()
+    assert one.add(1).active(10_000) == 1
+
+
+def test_a_counter_that_always_changes_has_a_bounded_number_of_runs() -> None:
+    history, most = NodeHistory(), 10 * MOST_RUNS
+    for value in range(most):
+        reading = Reading(COUNTER, GPU, value, "nvml")
+        facts = NodeFacts(BOOTS[0], 60.0 * value, START + 60 * value, (reading,))
+        history.record(facts)
+    [[*_key, runs]] = history.save()["series"]
+    assert len(runs) <= MOST_RUNS
+    assert history.series(reading, facts).increase(1e6)[0] == most - 1
+
+
+def test_too_many_latches_keep_the_worst() -> None:
+    history = NodeHistory()
+    notes = [Latch(f"check-{n}", GPU, "note", "found", ("nvml",), BOOTS[0], 5.0) for n in range(400)]
+    worst = Latch("remap-failure", GPU, "rma", "found", ("nvml",), BOOTS[0], 5.0)
+    history.record(NodeFacts(BOOTS[0], 60.0, START), [*notes, worst])
+    assert len(history.latches) == MOST_LATCHES
+    assert history.latches[0] == worst
+
+
+def test_many_boots_are_bounded() -> None:
+    history = NodeHistory()
+    for number, boot in enumerate(BOOTS):
+        history.record(NodeFacts(boot, 60.0, START + 600 * number, (Reading(COUNTER, GPU, 1, "nvml"),)))
+    assert len(history.save()["boots"]) == MOST_BOOTS

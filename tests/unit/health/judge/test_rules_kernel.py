@@ -193,6 +193,17 @@ class TestWords:
         assert classes([xid(154, reset), xid(154, none, number=2)]) == {"xid-154": "note"}
         assert classes([xid(154, none), xid(154, reset, number=2)]) == {"xid-154": "reset"}
 
+    def test_one_line_without_the_word_makes_the_finding_unread(self) -> None:
+        lines = [xid(149, "NETIR Fatal XC0 i0 Link 02 (0x1 0x2)"), xid(149, "NETIR XC0 i0 Link 02", number=2)]
+        (found,) = findings(lines)
+        assert (found.health_class, found.unread) == ("reset", True)
+
+    def test_a_recovery_action_of_another_gpu_replaces_nothing(self) -> None:
+        reset = "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)"
+        none = "GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"
+        found = findings([xid(154, reset), xid(154, none, number=2, gpu=OTHER)])
+        assert {one.device: one.health_class for one in found}[f"{GPU}.0"] == "reset"
+
     @pytest.mark.parametrize(
         "text", ["GPU recovery action changed", "GPU recovery action changed from 0x0 (None) to 0x9 (Unknown)"]
     )
@@ -234,6 +245,11 @@ class TestRegisters:
     def test_bits_without_a_row_are_a_reset(self, registers: str) -> None:
         assert classes([nvlink(registers)]) == {"xid-74": "reset"}
 
+    def test_a_malformed_register_is_a_reset(self) -> None:
+        damaged = nvlink("0x2")
+        details = {**damaged.details, "registers": "0x2 damaged"}
+        assert classes([replace(damaged, details=details), xid(95, number=2)])["xid-74"] == "reset"
+
     def test_a_line_without_registers_is_a_reset(self) -> None:
         assert classes([xid(74, "NVLink: fatal error detected on link 1")]) == {"xid-74": "reset"}
         assert classes([xid(74, "NVLink")]) == {"xid-74": "reset"}
@@ -269,14 +285,21 @@ class TestSwitches:
         (found,) = findings([event(self.LINE + "Data {0x10000000}")])
         assert (found.health_class, found.unread) == ("note", True)
 
+    def test_data_belongs_to_no_later_event(self) -> None:
+        data = event(self.LINE + "Data {0x10000000}", HOUR, 1)
+        head = event(self.LINE + "Non-fatal, Link 62 LTSSM Fault Up", HOUR, 2)
+        (found,) = findings([data, head])
+        assert found.unread
+
     def test_always_fatal_needs_no_word(self) -> None:
         assert classes([event("nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 22003, Data {0x1}")]) == {
             "sxid-22003": "reset"
         }
 
     def test_a_code_without_a_row_is_a_note_and_a_warning(self) -> None:
-        (found,) = findings([event("nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 28001, Fatal, Link 01 x")])
-        assert (found.health_class, found.severity) == ("note", WARNING)
+        for words in ("Fatal, Link 01 x", "x"):
+            (found,) = findings([event(f"nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 28001, {words}")])
+            assert (found.health_class, found.severity, found.unread) == ("note", WARNING, False)
 
 
 class TestClearing:
@@ -295,6 +318,14 @@ class TestClearing:
     def test_repeats_count_from_the_reset_on(self) -> None:
         events = [xid(31, ago=9 * HOUR, number=1), event(self.RESET, 5 * HOUR, 2), xid(31, number=3)]
         assert classes(events) == {"xid-31": "note"}
+
+    def test_repeats_of_another_boot_end_with_a_reset(self) -> None:
+        before = xid(31, ago=9 * HOUR, number=900, boot="another", time=f"{TIME - 9 * HOUR:.0f}")
+        assert classes([before, event(self.RESET, 5 * HOUR, 2), xid(31, number=3)]) == {"xid-31": "note"}
+
+    def test_a_reset_of_another_boot_ends_nothing(self) -> None:
+        reset = event(self.RESET, 5 * HOUR, 900, boot="another", time=f"{TIME - 5 * HOUR:.0f}")
+        assert classes([reset, xid(95, number=3)]) == {"xid-95": "reset"}
 
     def test_another_boot_ends_what_was_before_it(self) -> None:
         before = xid(95, boot="another", time=f"{TIME - HOUR:.0f}")

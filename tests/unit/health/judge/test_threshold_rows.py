@@ -16,8 +16,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node
     Value,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge import rules_readings
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.crossing import resolved
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.tables.threshold_row import ThresholdRow
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.judge.crossing import is_beyond, resolved
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.tables.threshold_row import ANY, ThresholdRow
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.tables.thresholds import default
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack import stack_table
 from tests.unit.health.judge.judged_node import GPU, MOUNT, PROFILE, JudgedNode, devices
@@ -160,3 +160,8 @@ def test_the_devices_of_this_test_are_in_the_profile() -> None:
     node = JudgedNode()
     assert {GPU, MOUNT, "mlx5_0/1", "2M", ""} <= {device for _quantity, device in node.values}
     assert JudgedNode(NodeProfile()).tick().status == "ok"
+
+
+@pytest.mark.parametrize(("value", "bad"), [("", True), ("0", True), ("580.95.05", False)])
+def test_any_value_is_one_that_is_there(value: str, bad: bool) -> None:
+    assert is_beyond("equals", value, ANY) is bad

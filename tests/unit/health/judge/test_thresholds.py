@@ -63,6 +63,7 @@ def test_a_site_can_remove_a_limit_and_a_whole_check() -> None:
         ({"ecc-corrected": {"window": 0}}, ["ecc-corrected", "window"]),
         ({"ecc-corrected": {"window": 86401}}, ["ecc-corrected", "window"]),
         ({"ecc-corrected": {"debounce": 3}}, ["ecc-corrected", "debounce"]),
+        ({"fabric-state": {"critical": ""}}, ["fabric-state"]),
         ({"nvlink-down": {"debounce": 0}}, ["nvlink-down", "debounce"]),
         ({"nvlink-down": {"debounce": 2.5}}, ["nvlink-down", "debounce", "2.5", "whole number"]),
         ({"nvlink-down": {"quiet": 1}}, ["nvlink-down", "quiet", "1", "true or false"]),
@@ -91,6 +92,7 @@ def test_mistakes_of_a_site_are_named(site: Mapping[str, Any], words: list[str])
         ({"from": ""}, "from"),
         ({"kind": "sum"}, "kind"),
         ({"unit": "1/d"}, "unit"),
+        ({"counts": "states", "kind": "delta"}, "counts=states"),
         ({"since_reset": True}, "since_reset"),
         ({"names": {}}, "names"),
         ({"verified": "yes"}, "verified"),
@@ -109,3 +111,9 @@ def test_mistakes_of_the_table_are_named(change: Mapping[str, Any], word: str) -
 def test_a_known_bad_driver_needs_all_keys() -> None:
     with pytest.raises(ThresholdError, match="known_bad_drivers"):
         thresholds.build({**DATA, "known_bad_drivers": [{"version": "1"}]})
+
+
+@pytest.mark.parametrize("change", [{"class": "fatal"}, {"after_days": -1}])
+def test_a_known_bad_driver_has_a_class_and_an_age(change: Mapping[str, Any]) -> None:
+    with pytest.raises(ThresholdError, match="known_bad_drivers"):
+        thresholds.build({**DATA, "known_bad_drivers": [{**DATA["known_bad_drivers"][0], **change}]})

@@ -245,3 +245,21 @@ def test_a_row_that_is_not_understood_is_an_error(
     monkeypatch.setattr(xid_tables, "_HERE", tmp_path)
     with pytest.raises(TableError):
         xids.__wrapped__()
+
+
+def test_a_kind_of_sxid_that_is_not_known_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = json.loads((Path(xid_tables.__file__).parent / "sxid.json").read_text(encoding="utf-8"))
+    table["rows"][0]["kind"] = "perhaps"
+    (tmp_path / "sxid.json").write_text(json.dumps(table), encoding="utf-8")
+    monkeypatch.setattr(xid_tables, "_HERE", tmp_path)
+    with pytest.raises(TableError):
+        xid_tables.sxids.__wrapped__()
+
+
+def test_a_table_without_a_key_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = json.loads((Path(xid_tables.__file__).parent / "xid.json").read_text(encoding="utf-8"))
+    monkeypatch.setattr(xid_tables, "_HERE", tmp_path)
+    for key in ("rows", "jobs", "apart_seconds", "recovery_actions", "registers"):
+        (tmp_path / "xid.json").write_text(json.dumps({**table, key: None}), encoding="utf-8")
+        with pytest.raises(TableError):
+            xids.__wrapped__()

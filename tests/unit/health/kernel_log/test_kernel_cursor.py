@@ -348,3 +348,9 @@ class TestSavedState:
             assert {event.text for event in state.events} == {event.text for event in self.EVENTS}
             last = state.sequence
             save(path, LogState(BOOT, last, 1.0, self.EVENTS))
+
+
+def test_event_of_a_boot_without_a_time_has_none() -> None:
+    saved = LogState(OTHER_BOOT, 5, 0.0, (KernelEvent("xid", 94, "0000:3b:00.0", "text", 5, 500.0, {}),))
+    (found,) = kernel_cursor.from_data(kernel_cursor.to_data(saved), BOOT).events
+    assert found.details == {"boot": OTHER_BOOT}

@@ -147,6 +147,7 @@ def test_a_line_that_begins_as_a_xid_is_never_silent() -> None:
     [
         "",
         "systemd[1]: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.",
+        "bedplate-health: reset of 0000:3b:00.0 done later",
         "python3: NVRM: Xid (PCI:0000:3b:00): 79, x",
         "nvidia-nvswitch0: open (major=510)",
         "NVRM: GPU at PCI:0000:3b:00: GPU-b6c3b2be",
@@ -192,3 +193,21 @@ def test_a_saved_event_that_is_malformed_is_an_error(change: dict[str, object]) 
     row = {key: value for key, value in row.items() if value is not ...}
     with pytest.raises((KeyError, TypeError, ValueError)):
         from_json(row)
+
+
+def test_the_text_of_an_event_is_bounded() -> None:
+    assert len(event(f"{GPU}79, {'x' * 5000}").text) == LONGEST_TEXT
+
+
+def test_an_error_without_an_address_is_unread() -> None:
+    for line in (
+        "NVRM: GPU nowhere: GPU has fallen off the bus.",
+        "NVRM: Xid (PCI:nowhere): 79, GPU has fallen off the bus.",
+        "nvidia-nvswitch0: SXid (PCI:nowhere): 20034, Fatal, Link 28 LTSSM Fault Up",
+    ):
+        assert event(line).details["unread"], line
+
+
+def test_a_code_of_too_many_digits_is_unread() -> None:
+    found = event(f"{GPU}1234567, text")
+    assert (found.code, "unread" in found.details) == (None, True)

@@ -82,3 +82,9 @@ def test_the_number_is_read_alone() -> None:
 def test_a_block_is_split_into_records() -> None:
     block = b"4,1,1,-;one\n A=b\n4,2,1,-;two\n\n4,3,1,-;three"
     assert list(split(block)) == [b"4,1,1,-;one\n A=b\n", b"4,2,1,-;two\n", b"4,3,1,-;three"]
+
+
+def test_a_line_without_a_blank_is_no_property() -> None:
+    record = parse(b"4,1,5,-;text\n DEVICE=+pci:0000:3b:00.0\nSUBSYSTEM=pci\n")
+    assert record is not None
+    assert record.properties == {"DEVICE": "+pci:0000:3b:00.0"}

@@ -88,6 +88,13 @@ def test_expected_numbers_are_those_of_the_files(tmp_path: Path) -> None:
         assert numbers.get(("bedplate:gpus:expected", name)) == expected
 
 
+def test_an_exporter_that_the_cluster_lacks_is_not_expected(tmp_path: Path) -> None:
+    site = cluster(tmp_path, "health: {}\nmonitoring: {slurm: false}\n")
+    rules = monitoring_files.expected_rules(site)["groups"][0]["rules"]
+    jobs = [one["labels"]["job"] for one in rules if one["record"] == "bedplate:targets:expected"]
+    assert jobs == ["bedplate-node"]
+
+
 def test_ten_thousand_nodes_in_two_seconds_and_three_megabytes(tmp_path: Path) -> None:
     text = (ROOT / "inventories/examples/site-10000/site-10000.bedplate.yml").read_text()
     site = cluster(tmp_path, SECTIONS, text)

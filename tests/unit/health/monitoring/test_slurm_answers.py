@@ -74,6 +74,11 @@ def test_the_kind_of_an_own_reason_ends_with_an_edit() -> None:
     assert slurm_answers.reason_kind(own.replace("gpu-lost", "gpu-lost, Ann")) == "person"
 
 
+def test_a_node_that_was_resumed_has_no_reason() -> None:
+    found = slurm_answers.nodes_of("gpu|n1|IDLE|fan is loud\ngpu|n2|IDLE+DRAIN|fan is loud\n")
+    assert found.nodes == {"n1": NodeState("idle"), "n2": NodeState("drained", "person")}
+
+
 def test_a_damaged_line_is_counted_and_a_damaged_answer_is_an_error() -> None:
     found = slurm_answers.nodes_of(recorded_slurm.SINFO + "sinfo: error: x\n||idle|none\n")
     assert (len(found.nodes), found.unread) == (5, 2)

@@ -174,6 +174,10 @@ def test_only_metrics_has_an_answer() -> None:
         assert scrape(port, method="HEAD") == (200, "")
 
 
+def test_a_client_that_sends_nothing_has_seconds() -> None:
+    assert 0 < (slurm_exporter._Handler.timeout or 0) <= 30
+
+
 def test_clients_that_send_nothing_do_not_fill_the_exporter() -> None:
     with serving(SlurmCache(Slurm())) as port:
         before = threading.active_count()

@@ -64,7 +64,13 @@ def test_only_a_strict_gate_holds_slurmd(tmp_path: Path, gate: str, strict: bool
     found = cluster(tmp_path, f"health: {{gate: {gate}}}\n")
     decision = node_health_part.decide(found, found.nodes[0].name, CHOICES)
     assert decision
-    assert decision.parts["node_health"]["strict"] is strict
+    values = decision.parts["node_health"]
+    assert values["strict"] is strict
+    files = {one["path"]: one.get("content", "") for one in render_part("node_health", "node_health", values)["files"]}
+    path = "/etc/systemd/system/slurmd.service.d/70-bedplate-health.conf"
+    assert ("Requires=bedplate-health-ready.service\n" in files.get(path, "")) is strict
+    # Links of [Install] stay when the text changes: the unit is enabled already.
+    assert "\nRequiredBy=" not in "".join(files.values())
 
 
 def test_ignored_checks_keep_their_last_day(tmp_path: Path) -> None:
@@ -127,3 +133,36 @@ def test_the_agent_may_write_to_the_directory_of_its_text_file(tmp_path: Path) -
     unit = render_part("node_health", "node_health", values)["files"]
     (text,) = [one["content"] for one in unit if one["path"].endswith("bedplate-health.service")]
     assert "ReadWritePaths=-/srv/texts\n" in text
+
+
+def test_a_port_that_is_no_rail_is_not_expected(tmp_path: Path) -> None:
+    found = cluster(tmp_path, edits=(("        rail: 1\n", "        rail: 1\n      - name: mlx5_2\n"),))
+    node = next(one for one in found.nodes if one.profile.nics)
+    profile = settings(found, node.name)["profile"]
+    assert (profile["rails"], profile["rails_needed"]) == (["mlx5_0", "mlx5_1"], 2)
+
+
+def test_only_nodes_with_ports_have_a_leaf(tmp_path: Path) -> None:
+    found = cluster(tmp_path)
+    assert found.health
+    leaves = health_control_part.settings(found, found.health)["nodes"]["leaves"]
+    assert {name for text in leaves.values() for name in expand(text)} == {
+        one.name for one in found.nodes if one.profile.nics
+    }
+
+
+@pytest.mark.parametrize(("text", "listens"), [("slurm: false", 0), ("slurm: true", 1)])
+def test_the_exporter_runs_where_the_file_has_it(tmp_path: Path, text: str, listens: int) -> None:
+    found = cluster(tmp_path, f"health: {{}}\nmonitoring: {{{text}}}\n")
+    decision = health_control_part.decide(found, found.services.controllers[0])
+    assert decision
+    assert len(decision.parts["health_control"]["exporter"]) == listens
+
+
+def test_only_hosts_of_prometheus_get_its_files(tmp_path: Path) -> None:
+    found = cluster(tmp_path, "health: {}\nmonitoring: {}\n")
+    assert found.monitoring
+    for host in found.services.controllers:
+        decision = health_control_part.decide(found, host)
+        assert decision
+        assert ("prometheus" in decision.parts) is (host in found.monitoring.servers)

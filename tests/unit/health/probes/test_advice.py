@@ -94,7 +94,8 @@ MALFORMED: list[tuple[str, Any]] = [
     ("dcgm", {"DCGM Diagnostic": {"test_categories": []}}),
     ("dcgm", {"DCGM Diagnostic": {"test_categories": [{"tests": [{"results": [{"status": "Great"}]}]}]}}),
     ("dcgm", {"DCGM GPU Diagnostic": {"test_categories": [{"tests": [{"results": [{"gpu_id": "0", "status": "Skip"}]}]}]}}),
-    ("gpud", {}), ("gpud", []), ("gpud", [{"component": ""}]), ("gpud", [{"component": "a", "states": [{"health": "Sick"}]}]),
+    ("gpud", {}), ("gpud", []), ("gpud", [{"component": ""}]), ("gpud", [{"component": "", "states": [{"health": "Healthy"}]}]),
+    ("gpud", [{"component": "a", "states": [{"health": "Sick"}]}]),
     ("gpud", [{"component": "a", "states": [{}]}]), ("gpud", [{"component": "a", "states": [{"health": "Initializing"}]}]),
     ("validation", {}), ("validation", {"overall_severity": "UNKNOWN"}), ("validation", "PASS"),
     ("validation", {"overall_severity": "PASS", "affected_components": [3]}),
@@ -120,6 +121,8 @@ def test_dcgmi_and_a_verdict_in_a_file(machine: Machine):
     program = machine.write("dcgmi", f"#!/bin/sh\n[ \"$*\" = 'health -g 0 -c -j' ] && echo '{json.dumps(HEALTH)}'\n")
     program.chmod(0o755)
     assert values(machine.read("advice:dcgm", dcgm=str(program)), "advice/dcgm") == {"": "warn", "GPU 3": "warn"}
+    program.write_text(f"#!/bin/sh\necho '{json.dumps(HEALTH)}'; exit 1\n")
+    assert values(machine.read("advice:dcgm", dcgm=str(program)), "advice/dcgm") == {"": None}
     program.write_text("#!/bin/sh\necho 'Error: Health watches not enabled.' >&2; exit 1\n")
     assert values(machine.read("advice:dcgm", dcgm=str(program)), "advice/dcgm") == {"": None}
     assert values(machine.read("advice:validation", validation=str(Path("/missing"))), "advice/validation") == {
@@ -127,7 +130,7 @@ def test_dcgmi_and_a_verdict_in_a_file(machine: Machine):
     }
 
 
-def test_gpud_of_this_machine_only(machine: Machine):
+def test_gpud_of_this_machine_only(machine: Machine, monkeypatch: pytest.MonkeyPatch):
     class States(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
@@ -140,6 +143,8 @@ def test_gpud_of_this_machine_only(machine: Machine):
     with HTTPServer(("127.0.0.1", 0), States) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/v1/states"
+        # A proxy of the environment would see the request, and could answer it.
+        monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
         assert values(machine.read("advice:gpud", gpud=url), "advice/gpud")[""] == "fail"
         server.shutdown()
     assert values(machine.read("advice:gpud", gpud="https://example.org/v1/states"), "advice/gpud") == {"": None}

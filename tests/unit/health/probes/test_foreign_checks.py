@@ -120,3 +120,11 @@ def test_the_agents_table_has_the_check(folder: Path):
     check(folder, "good")
     found, _refused = all_probes.probes(ProbeSettings(checks=str(folder)), "", OWNER)
     assert found == [Probe("foreign:good", (str(folder / "good"),), 30, source="good")]
+
+
+def test_a_check_that_vanishes_is_unread(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    check(folder, "raid")
+    monkeypatch.setattr(foreign_checks.os, "listdir", lambda _folder: ["gone", "raid"])
+    run_, refused = foreign_checks.executables(folder, OWNER)
+    assert [one.name for one in run_] == ["raid"]
+    assert [(one.quantity, one.value) for one in refused] == [("foreign/gone", None)]

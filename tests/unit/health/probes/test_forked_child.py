@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import Reading
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes import all_probes, probe_settings
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes.forked_child import ForkedChild
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes.forked_child import ForkedChild, fork
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes.probe_child import Ended, ProbeChildren
 from tests.kit.fake_nvml.build import library
 
@@ -82,3 +82,28 @@ def test_the_same_readings_as_a_new_python(machine: Machine, tmp_path: Path, mon
     assert set(values(forked, "remap-pending").values()) == {0, 1}
     # Children alone load the library; another test of this process may have loaded it before.
     assert ("libnvidia-ml" in Path("/proc/self/maps").read_text()) == was_loaded
+
+
+def test_a_handler_of_the_parent_does_not_hold_a_child(tmp_path: Path):
+    before = signal.signal(signal.SIGTERM, lambda _number, _frame: None)
+    try:
+        ready = tmp_path / "ready"
+
+        def run() -> None:
+            ready.touch()
+            time.sleep(60)
+
+        child = fork(run, (tmp_path / "out", tmp_path / "err"), lambda: None)
+        end = time.monotonic() + 10
+        while not ready.exists() and time.monotonic() < end:
+            time.sleep(0.01)
+        assert os.getsid(child.pid) == os.getpgid(child.pid) == child.pid
+        os.kill(child.pid, signal.SIGTERM)
+        while child.poll() is None and time.monotonic() < end:
+            time.sleep(0.01)
+        code = child.poll()
+        if code is None:
+            os.kill(child.pid, signal.SIGKILL)
+        assert code == -signal.SIGTERM
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -84,6 +84,52 @@ def fuzz_output(count: int) -> None:
         check_output(damaged(random_, OUTPUT))
 
 
+def reading_line(**changes: object) -> str:
+    whole = {"q": "pcie-width", "d": "0000:1b:00.0", "v": 16, "s": "nvml", "p": ""}
+    return json.dumps({**whole, **changes}) + "\n"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"extra": 1},
+        {"v": True},
+        {"v": ""},
+        {"v": float("inf")},
+        {"v": float("nan")},
+        {"v": [16]},
+        {"v": 1 << 70},
+        {"v": "x" * 201},
+        {"v": "two\nlines"},
+        {"s": "sysfs"},
+        {"q": "gpu-count"},
+        {"q": 5},
+        {"d": "x" * 257},
+        {"d": "a\nb"},
+        {"p": "a number with a problem"},
+        {"v": None},
+        {"v": None, "p": "x" * 201},
+    ],
+)
+def test_a_line_that_is_not_a_reading_makes_all_unread(changes: dict[str, object]):
+    data = reading_line(**changes) + reading_lines.end(1)
+    found = reading_lines.parse(data.encode(), NAMES, ("nvml",), "nvml")
+    assert {one.quantity for one in found} == {*NAMES, reading_lines.OUTPUT}
+    assert all(one.value is None and one.problem for one in found)
+
+
+@pytest.mark.parametrize("end", ['{"end":true}', '{"end":1.0}', '{"end":2}', '{"end":"1"}', '{"end":1,"more":2}', ""])
+def test_an_end_without_the_number_of_readings_leaves_no_quantity_well(end: str):
+    found = reading_lines.parse(f"{reading_line()}{end}\n".encode(), NAMES, ("nvml",), "nvml")
+    assert {one.quantity for one in found if one.value is None} >= set(NAMES)
+
+
+def test_the_end_is_the_last_line():
+    data = reading_line() + reading_lines.end(1) + reading_line(q="gpu-lost", v=0)
+    found = reading_lines.parse(data.encode(), NAMES, ("nvml",), "nvml")
+    assert {one.quantity for one in found if one.value is None} >= set(NAMES)
+
+
 def test_damaged_output():
     check_output(OUTPUT)
     fuzz_output(20_000)
@@ -199,3 +245,8 @@ def test_random_lines_of_foreign_checks_and_advice():
         for source in advice.SOURCES:
             for one in advice.parse(source, damaged(random_, health)):
                 assert one.value in (None, "ok", "warn", "fail")
+
+
+def test_a_line_of_deep_json_is_unread():
+    found = reading_lines.parse(b"[" * 100_000 + b"\n", NAMES, ("nvml",), "nvml")
+    assert {one.value for one in found} == {None}

@@ -42,6 +42,15 @@ def test_a_mount_of_this_machine(machine: Machine, tmp_path: Path):
         }  # fmt: skip
 
 
+def test_without_a_table_of_mounts_a_mount_is_not_called_absent(machine: Machine, tmp_path: Path):
+    for one in ("1", "self"):
+        (machine.top / f"proc/{one}/mountinfo").unlink(missing_ok=True)
+    children = ProbeChildren(tmp_path)
+    assert all_probes.begin(children, [machine.probe("mount:/", mounts=["/"])], machine.root) == []
+    assert children.running == ["mount:/"]
+    children.stop()
+
+
 def test_a_mount_that_hangs_stops_nothing_else(machine: Machine, tmp_path: Path):
     table(machine, ("/slow", "rw", "nfs4"), ("/", "rw", "ext4"))
     mounts = ["/slow", "/"]
@@ -90,6 +99,8 @@ def test_the_agents_own_table_counts_options_of_the_filesystem_only(machine: Mac
         ([("/a\\040b", "rw", "autofs")], None, None),
         ([("/a\\040b", "rw", "autofs"), ("/a\\040b", "rw", "nfs4")], 1, 0),
         ([("/a", "rw", "nfs4")], 0, None),
+        ([("/a\\040b", "rw", "nfs4"), ("/a\\040b", "ro", "nfs4")], 1, 1),
+        ([("/a\\040b", "ro", "nfs4"), ("/a\\040b", "rw", "nfs4")], 1, 0),
     ],
 )
 def test_rows_of_the_table(machine: Machine, rows: list[tuple[str, str, str]], present: object, read_only: object):
@@ -106,3 +117,12 @@ def test_rows_of_the_table(machine: Machine, rows: list[tuple[str, str, str]], p
 def test_answers_of_stat(machine: Machine, code: int, output: bytes, free: object):
     table(machine, ("/a", "rw", "nfs4"))
     assert values(mount_probe.answered(machine.root, "/a", code, output), "mount-free") == {"/a": free}
+
+
+def test_a_probe_that_runs_is_not_called_hung(machine: Machine, tmp_path: Path):
+    table(machine, ("/slow", "rw", "nfs4"))
+    slow = replace(machine.probe("mount:/slow", mounts=["/slow"]), argv=("sleep", "600"))
+    children = ProbeChildren(tmp_path)
+    assert all_probes.begin(children, [slow], machine.root) == []
+    assert all_probes.begin(children, [slow], machine.root) == []
+    children.stop()

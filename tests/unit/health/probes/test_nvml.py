@@ -6,12 +6,17 @@ from __future__ import annotations
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.node_facts import Reading
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes import all_probes, nvml, reading_lines
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes.nvml_library import NvmlLibrary
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes.nvml_library import (
+    NvmlError,
+    NvmlLibrary,
+    field,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.probes.probe_child import ProbeChildren
 from tests.kit.fake_nvml.build import OLD_535, library
 
@@ -73,6 +78,17 @@ def test_eight_healthy_gpus(machine: Machine):
         # A failed call is not a value.
         ("3 nvmlDeviceGetRemappedRows rc 999", "remap-failure", None),
         ("3 nvmlDeviceGetEccMode rc 3", "ecc-mode", None),
+        # Nor is the older way to read it, or a range that was guessed.
+        ("3 nvmlDeviceGetGpuFabricInfoV rc 999", "fabric-state", None),
+        ("3 nvmlDeviceGetCurrentClocksEventReasons rc 999", "throttle-hw", None),
+        ("3 nvmlDeviceGetMarginTemperature rc 999", "thermal-margin", None),
+        ("3 nvmlDeviceGetMarginTemperature value 500", "thermal-margin", None),
+        ("3 nvmlDeviceGetFieldValues rc 999", "nvlink-down", None),
+        ("3 nvmlDeviceGetFieldValues 91 99", "nvlink-down", None),
+        ("3 nvmlDeviceGetNvLinkState rc 999", "nvlink-down", None),
+        ("3 nvmlDeviceGetNvLinkState rc 2", "nvlink-down", None),
+        ("3 nvmlDeviceGetNvLinkErrorCounter rc 999", "nvlink-crc", None),
+        ("3 nvmlDeviceGetFieldValues 230 -1", "recovery-action", None),
     ],
 )
 def test_one_gpu_of_eight(machine: Machine, monkeypatch: pytest.MonkeyPatch, line: str, quantity: str, value: object):
@@ -124,6 +140,12 @@ def test_handles_refused_for_two_reasons_are_not_guessed(machine: Machine):
     assert ADDRESSES[5] not in lost
 
 
+def test_two_gpus_of_one_address_are_not_one_gpu(machine: Machine):
+    machine.scenario.write_text(f"6 nvmlDeviceGetPciInfo_v3 bus {0x1B + 0x10 * 5}\n")
+    found = values(machine.read("nvml"), "persistence")
+    assert (found[ADDRESSES[4]], found[ADDRESSES[5]]) == (1, None)
+
+
 def test_a_gpu_that_must_be_reset(machine: Machine):
     machine.scenario.write_text("2 nvmlDeviceGetTotalEccErrors rc 16\n")
     assert values(machine.read("nvml"), "reset-required") == {**dict.fromkeys(ADDRESSES, 0), ADDRESSES[2]: 1}
@@ -172,6 +194,23 @@ def test_nvml_that_does_not_start_leaves_the_gpus_to_nvidia_smi(machine: Machine
     assert values(readings, "driver-match") == {"": match}
     assert {one.source for one in readings if one.quantity in nvml.DEVICE_QUANTITIES} == {"nvidia-smi"}
     assert {one.value for one in readings if one.quantity != "driver-match"} == {None}
+
+
+def test_a_library_that_cannot_be_loaded_leaves_the_gpus_to_nvidia_smi(machine: Machine):
+    readings = machine.read("nvml", library="/does/not/exist", smi="/does/not/exist")
+    assert {one.source for one in readings if one.quantity in nvml.DEVICE_QUANTITIES} == {"nvidia-smi"}
+    assert {one.value for one in readings} == {None}
+    assert any("/does/not/exist" in one for one in problems(readings, "driver-match"))
+
+
+@pytest.mark.parametrize("kind", [0, 7, 99, -1])
+def test_a_field_of_an_unknown_type_is_an_error(kind: int):
+    class Typed:
+        def call(self, function: str, *arguments: Any) -> None:
+            arguments[-1][0].valueType = kind
+
+    with pytest.raises(NvmlError):
+        field(Typed(), None, 91)
 
 
 @pytest.mark.tools("strace")

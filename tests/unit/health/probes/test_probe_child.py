@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -221,8 +222,10 @@ def test_a_process_of_the_group_in_state_d_hangs(proc: Proc):
 
 def test_a_child_of_unknown_kind_stops_all_kinds_until_it_ends(proc: Proc, tmp_path: Path):
     proc.add(100, "D", 777)
-    children = ProbeChildren(tmp_path, proc=proc.proc, cgroup=proc.cgroup)
+    killed: list[int] = []
+    children = ProbeChildren(tmp_path, kill=killed.append, proc=proc.proc, cgroup=proc.cgroup)
     assert children.adopt() == [Leftover(100, 777, UNKNOWN)]
+    assert killed == []
     assert not children.start("nvml", ["true"], 10)
     assert children.missed["nvml"] == 1
     (proc.proc / "100/stat").unlink()
@@ -256,3 +259,34 @@ def test_a_full_filesystem_is_no_error(tmp_path: Path):
     leftovers.save(tmp_path / "missing/file", [Leftover(2, 1, "a")])
     leftovers.save(tmp_path / "file", [Leftover(2, 1, "a")])
     assert json.loads((tmp_path / "file").read_text()) == [{"pid": 2, "started": 1, "kind": "a"}]
+
+
+def test_a_pid_that_another_process_has_now_is_no_leftover(proc: Proc, tmp_path: Path):
+    children = ProbeChildren(tmp_path, proc=proc.proc, cgroup=proc.cgroup)
+    children.leftovers = {"nvml": Leftover(100, 777, "nvml")}
+    proc.add(100, "S", 999)
+    assert children.start("nvml", ["true"], 10)
+    wait(children)
+
+
+def test_a_process_of_the_group_of_a_leftover_keeps_its_kind_away(tmp_path: Path):
+    first = subprocess.Popen(["sh", "-c", "sleep 600 & :"], start_new_session=True)
+    first.wait()
+    children = ProbeChildren(tmp_path)
+    children.leftovers = {"nvml": Leftover(first.pid, 1, "nvml")}
+    try:
+        assert not children.start("nvml", ["true"], 10)
+    finally:
+        os.killpg(first.pid, signal.SIGKILL)
+    until(lambda: children.start("nvml", ["true"], 10))
+    wait(children)
+
+
+def test_a_group_of_another_user_is_looked_up_in_proc(proc: Proc, monkeypatch: pytest.MonkeyPatch):
+    def refused(_pid: int, _signal: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(leftovers.os, "killpg", refused)
+    proc.add(202, "S", 778, group=100)
+    assert not leftovers.group_is_gone(100, proc.proc)
+    assert leftovers.group_is_gone(300, proc.proc)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -149,3 +150,16 @@ def test_the_real_program_is_run_in_the_group_of_the_probe(machine: Machine):
     (problem,) = problems(readings, "gpu-lost")
     own = open("/proc/self/stat").read().split()[4]  # noqa: PTH123, SIM115
     assert repr(own) in problem
+
+
+def test_rows_of_a_program_that_fails_leave_the_number_of_gpus_unknown():
+    program = Smi([GPU], [ROW])
+    readings = list(smi.read_gpus("nvidia-smi", lambda argv: replace(program(argv), code=15)))
+    assert [one.value for one in readings if one.quantity == "gpu-count-driver"] == [None]
+
+
+def test_a_cell_with_an_error_is_not_called_unsupported():
+    readings = read(Smi([{**GPU, "pcie.link.width.current": "[Unknown Error]"}], [ROW]))
+    (found,) = [one for one in readings if one.quantity == "pcie-width"]
+    assert found.value is None
+    assert not found.problem.startswith("not supported")

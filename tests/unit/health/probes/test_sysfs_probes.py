@@ -41,6 +41,18 @@ def test_no_driver(machine: Machine):
     }  # fmt: skip
 
 
+def test_a_driver_whose_version_cannot_be_read_is_unread(machine: Machine):
+    path = machine.top / "sys/module/nvidia/version"
+    path.unlink()
+    path.mkdir()
+    assert {one.value for one in driver_probe.read_driver(machine.root)} == {None}
+
+
+def test_only_addresses_are_gpus(machine: Machine):
+    (machine.top / "proc/driver/nvidia/gpus/params").mkdir()
+    assert values(list(driver_probe.read_driver(machine.root)), "gpu-count-driver") == {"": 8}
+
+
 def test_a_driver_that_lists_no_gpus(machine: Machine):
     shutil.rmtree(machine.top / "proc/driver")
     assert values(list(driver_probe.read_driver(machine.root)), "gpu-count-driver") == {"": None}
@@ -143,3 +155,9 @@ def test_huge_pages(machine: Machine):
     readings = machine.read("huge-pages", sizes=["1G", "2M", "2X"])
     assert values(readings, "huge-pages") == {"1G": 64, "2M": None, "2X": None}
     assert list(huge_pages_probe.read_pages(machine.root, ["1G"])) == [one for one in readings if one.device == "1G"]
+
+
+@pytest.mark.parametrize("text", ["", "-1", "all", "\u0665"])
+def test_a_number_of_huge_pages_that_is_not_one(machine: Machine, text: str):
+    machine.write("sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages", text)
+    assert values(list(huge_pages_probe.read_pages(machine.root, ["1G"])), "huge-pages") == {"1G": None}

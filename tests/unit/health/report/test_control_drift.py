@@ -39,6 +39,9 @@ def test_no_tick_is_an_error(tmp_path: Path, text: str | None) -> None:
 def test_an_old_tick_is_an_error(tmp_path: Path) -> None:
     assert kinds(tmp_path, status(time=NOW - 121)) == ["error health-control"]
     assert kinds(tmp_path, status(time=NOW - 119)) == []
+    assert kinds(tmp_path, status(time=NOW - 119), tick=1) == []
+    assert kinds(tmp_path, status(time=NOW - 599), tick=100) == []
+    assert kinds(tmp_path, status(time=NOW - 601), tick=100) == ["error health-control"]
 
 
 @pytest.mark.parametrize("until", [None, "2026-06-02"])
@@ -53,3 +56,18 @@ def test_the_first_day_acts(tmp_path: Path) -> None:
 def test_problems_and_pages_are_warnings(tmp_path: Path) -> None:
     found = kinds(tmp_path, status(problems=["n1: gone"], pages=[{"kind": "suspect-check", "text": "gpu-count"}]))
     assert found == ["warning health-control", "warning health-page"]
+
+
+def test_the_state_is_read_as_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shared folder that maps root to nobody answers its owner alone."""
+    users: list[object] = []
+
+    class Recorded(control_drift.AsUser):
+        def __init__(self, uid: int | None) -> None:
+            users.append(uid)
+            super().__init__(None)
+
+    monkeypatch.setattr(control_drift, "AsUser", Recorded)
+    monkeypatch.setattr(control_drift, "owner_of", lambda _path: 4711)
+    assert kinds(tmp_path, status()) == []
+    assert users == [4711]

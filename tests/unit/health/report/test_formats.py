@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.facts.health_finding import CLASSES
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.report import node_extra, verdict_line
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.report.node_extra import ExtraError, NodeReport
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.report.service_notify import WATCHDOG, notify
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.report.verdict_line import (
     STATUSES,
     Verdict,
@@ -30,6 +31,13 @@ def test_a_verdict_is_one_line_that_is_read_back(status: str, health_class: str,
     found = verdict_line.parse(line)
     assert (found.status, found.boot, found.written, found.valid) == (status, BOOT, written, 180)
     assert found.health_class == health_class
+    assert found.text == " ".join(text.split())[:400].rstrip()
+
+
+def test_blanks_of_a_text_are_one_blank_and_the_line_is_bounded() -> None:
+    found = Verdict("ok", BOOT, 5, 180, text="two\n\nlines\t and " + "x" * 5000).line()
+    assert found.startswith(f"1 ok {BOOT} 5 180 - two lines and x")
+    assert len(found) < 500
 
 
 @pytest.mark.parametrize(
@@ -73,7 +81,7 @@ def test_a_node_without_extra_reports(extra: str) -> None:
     assert node_extra.report_of(node_extra.merged(extra, REPORT)) == REPORT
 
 
-@pytest.mark.parametrize("extra", ["rack 5", "[1]", '"text"', "{"])
+@pytest.mark.parametrize("extra", ["rack 5", "[1]", '"text"', "{", "[" * 100_000, '{"a":' * 100_000])
 def test_a_text_of_the_site_is_not_overwritten(extra: str) -> None:
     with pytest.raises(ExtraError):
         node_extra.merged(extra, REPORT)
@@ -100,5 +108,13 @@ def test_a_malformed_report_is_none(report: object) -> None:
 
 
 def test_a_report_of_many_checks_is_short() -> None:
-    report = NodeReport("fail", "reset", tuple(f"xid-{number}@0000:3b:00.0" for number in range(100)), 1, "5f2c1a90")
+    report = NodeReport(
+        "fail", "reset", tuple(f"xid-{number}@0000:3b:00.0" for number in range(100)), 1, "5f2c1a90", (10**9,) * 100
+    )
     assert len(node_extra.merged("", report)) < 600
+
+
+def test_a_socket_that_is_gone_ends_no_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in ("", "/does/not/exist", "@does-not-exist", "x" * 200):
+        monkeypatch.setenv("NOTIFY_SOCKET", path)
+        assert not notify(WATCHDOG)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 from pathlib import Path
 
@@ -10,7 +11,12 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf.script_check import findings_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import render, script_guard, scripts
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import (
+    health_additions,
+    render,
+    script_guard,
+    scripts,
+)
 
 BASE = (Path(__file__).parents[2] / "cluster/base.yml").read_text()
 OPTIONS = {"Prolog", "Epilog", "HealthCheckProgram"}
@@ -114,3 +120,26 @@ def test_the_scripts_of_the_cluster_file_stay_as_they_are(site):
     cluster = site.load(block="  scripts: {epilog: own.sh}\n")
     assert scripts.options(cluster) == scripts.options(cluster)
     assert [entry["file"] for entry in cluster.slurm.scripts["epilog"]] == [str(site.folder / "own.sh")]
+
+
+@pytest.mark.parametrize(
+    ("version", "option"),
+    [("23.11", "JobContainerType"), ("25.05", "JobContainerType"), ("25.11", "NamespaceType")],
+)
+def test_a_private_tmp_needs_the_plugin_of_its_release(tmp_path: Path, version: str, option: str) -> None:
+    cluster = Site(tmp_path).load()
+    assert cluster.health
+    slurm = dataclasses.replace(cluster.slurm, version=version)
+    health = dataclasses.replace(cluster.health, private_tmp="/var/tmp/jobs")
+    found = health_additions.options(dataclasses.replace(cluster, slurm=slurm, health=health))
+    assert {one for one in found if one in health_additions.PRIVATE_TMP} == {option}
+
+
+@pytest.mark.parametrize(("version", "is_shared"), [("22.05", False), ("23.02", True), ("25.05", True)])
+def test_mounts_of_autofs_are_shared_where_slurm_can(tmp_path: Path, version: str, is_shared: bool) -> None:
+    cluster = Site(tmp_path).load()
+    assert cluster.health
+    slurm = dataclasses.replace(cluster.slurm, version=version)
+    health = dataclasses.replace(cluster.health, private_tmp="/var/tmp/jobs")
+    (text,) = health_additions.files(dataclasses.replace(cluster, slurm=slurm, health=health)).values()
+    assert ("Shared=true" in text) is is_shared

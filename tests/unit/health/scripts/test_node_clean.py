@@ -7,6 +7,7 @@ The processes are real, of users that this machine does not have; the groups the
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import threading
 import time
@@ -106,6 +107,21 @@ def test_a_process_that_ends_meanwhile_counts_no_more(node):
     node.start(SERVICE)
     _clean_and_reap(node)
     assert (node.alive(), node.files()) == ([False], [])
+
+
+def test_a_process_whose_directory_in_proc_is_roots_is_a_process_of_its_user(node):
+    """So it is for a program that sets users, and where a program may not be read; the latter is not so on every kernel of the tests."""
+    program = f"import os, time; os.setresuid({USER}, 0, 0); time.sleep(60)"
+    solver = node.start(
+        OWN_V2.replace("job_7", "job_8"), user=0, program=f"exec {shutil.which('python3')} -c '{program}'"
+    )
+    status, until = Path(f"/proc/{solver.pid}/status"), time.monotonic() + 20
+    while f"Uid:\t{USER}\t0" not in status.read_text() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert status.parent.stat().st_uid == 0
+    node.start(SERVICE)
+    node.clean()
+    assert (node.alive(), node.files()) == ([True, True], ["mine"])
 
 
 OWN = [OWN_V2, OWN_V1, "0::/system.slice/slurmstepd.scope/job_7"]
@@ -267,3 +283,12 @@ def test_settings_of_gpus_are_set_again_on_a_free_node_whose_profile_has_them(no
     node.clean(SLURM_JOB_GPUS=gpus)
     found = log.read_text().splitlines() if log.exists() else []
     assert found == ["--no-block restart bedplate-gpu-settings.service"] * calls
+
+
+def test_a_process_that_no_signal_ends_does_not_hold_the_epilog(node: CleanNode) -> None:
+    node.start(SERVICE)
+    begin = time.monotonic()
+    node.clean(('kill -s "$signal" $strays', 'true "$signal" $strays'))
+    assert time.monotonic() - begin < 15
+    assert node.alive() == [True]
+    assert node.files() == ["mine"]
