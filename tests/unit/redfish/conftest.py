@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Simulated BMCs for all tests of the room: one process for each worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.kit.bmc.simulation import Simulation
+
+
+@pytest.fixture(scope="package")
+def simulation() -> Iterator[Simulation]:
+    with Simulation() as running:
+        yield running
