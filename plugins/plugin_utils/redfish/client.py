@@ -204,10 +204,11 @@ class Client:
 
     def error(self, kind: str, what: str, remedy: str, **fields: Any) -> BmcError:
         """Return an error of this BMC without secrets; `fields` as of BmcError."""
-        hidden_fields = {
-            name: self.without_secrets(value) if isinstance(value, str) else value for name, value in fields.items()
+        hide = self.without_secrets
+        kept: dict[str, Any] = {
+            name: hide(value) if isinstance(value, str) else value for name, value in fields.items()
         }
-        return BmcError(kind, self.bmc.node, self.without_secrets(what), remedy, **hidden_fields)
+        return BmcError(kind, self.bmc.node, hide(what), remedy, **kept)
 
     @contextmanager
     def _change(self, method: str, path: str, body: Mapping[str, Any]) -> Iterator[None]:

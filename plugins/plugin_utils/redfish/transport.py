@@ -65,7 +65,8 @@ class Limits:
     """Bounds of requests to one BMC, in seconds and bytes.
 
     `attempts` counts the first one. `patience_s` bounds all attempts of one request together. `post_delay_s` is the delay while the
-    machine is in POST. `close_s` bounds the end of a session.
+    machine is in POST. `close_s` bounds the end of a session, `task_s` a task, `settle_s` the time until a write shows, `power_s` a
+    change of power. `poll_s` is the first delay between reads.
     """
 
     connect_s: float = 10.0
@@ -78,7 +79,8 @@ class Limits:
     patience_s: float = 120.0
     task_s: float = 900.0
     poll_s: float = 1.0
-    settle_s: float = 60.0
+    settle_s: float = 20.0
+    power_s: float = 180.0
     close_s: float = 5.0
 
 
