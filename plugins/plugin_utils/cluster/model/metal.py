@@ -70,8 +70,8 @@ class Provision:
     """Hold the rules by which machines are installed.
 
     `host` serves images at `address`, which is in the network `provision`, else in `management`. `window_minutes`: time in which an armed
-    node must have begun. Of BMCs: how many get requests at once, requests to one at once, seconds of a request, path of the CA's certificates
-    ("": the fingerprint on record alone is trusted).
+    node must have begun. `at_once`: BMCs that get requests at once, `per_bmc`: requests to one at once, `timeout`: seconds of a request,
+    `ca`: path of the certificates of the BMCs' CA ("": the fingerprint on record alone is trusted).
     """
 
     host: str

@@ -86,8 +86,8 @@ _PROVISION_BMC = {
     "per_bmc": Field("Requests to one BMC at the same time.", "int", default=1, minimum=1, maximum=4),
     "timeout": Field("Seconds that a request may take.", "int", default=60, minimum=5, maximum=600),
     "ca": Field(
-        "Certificates (PEM) of the CA that signs the BMCs' certificates: a path beside the cluster file or an absolute one. Without it, the "
-        "fingerprint on record alone is trusted.",
+        "Certificates (PEM) of the CA that signs the BMCs' certificates: a path beside the cluster file or an absolute one. Without "
+        "it, the fingerprint on record alone is trusted.",
         **TEXT,
     ),
 }
