@@ -42,7 +42,9 @@ options:
     description: DNS domain of the machines.
     type: str
   networks:
-    description: Networks by name. `management` is the one Ansible and Slurm use; `bmc`, if there, gives addresses to BMCs.
+    description: >-
+      Networks by name. `management` is the one Ansible and Slurm use; `bmc`, if there, gives addresses to BMCs; in `provision` machines
+      have an address while they are installed.
     type: dict
     required: true
   profiles:
@@ -89,6 +91,12 @@ options:
     type: dict
   monitoring:
     description: Files for the Prometheus that the site has.
+    type: dict
+  images:
+    description: Images of operating systems by name, which are written on system disks.
+    type: dict
+  provision:
+    description: "How machines are installed: the host that serves images, and limits of requests to BMCs."
     type: dict
 author: The bedplate authors (!UNKNOWN)
 """

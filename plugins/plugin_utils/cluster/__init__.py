@@ -17,6 +17,7 @@ from .model import (
     Health,
     Host,
     HostNic,
+    Image,
     Monitoring,
     NamedFabric,
     Network,
@@ -26,12 +27,15 @@ from .model import (
     PackageAccess,
     Partition,
     Profile,
+    ProfileMetal,
+    Provision,
     Rack,
     Services,
     Slurm,
     SnapshotOrigin,
     Snapshots,
     SwitchTraits,
+    SystemDisk,
     Tenant,
 )
 from .schema.cluster_file import CLUSTER_FILE
@@ -39,10 +43,9 @@ from .schema.fields import Mistake, Mistakes, walk
 from .schema.reader import ClusterFileError, read
 
 __all__ = [
-    "Cluster", "ClusterFileError", "Fabric", "GpuStack", "Gpus", "Health", "Host", "HostNic", "Mistake", "Monitoring", "NamedFabric",
-    "Network",
-    "Nic", "Node", "Numa", "PackageAccess", "Partition", "Profile", "Rack", "Services", "Slurm", "SnapshotOrigin",
-    "Snapshots", "SwitchTraits", "Tenant",
+    "Cluster", "ClusterFileError", "Fabric", "GpuStack", "Gpus", "Health", "Host", "HostNic", "Image", "Mistake", "Monitoring",
+    "NamedFabric", "Network", "Nic", "Node", "Numa", "PackageAccess", "Partition", "Profile", "ProfileMetal", "Provision", "Rack",
+    "Services", "Slurm", "SnapshotOrigin", "Snapshots", "SwitchTraits", "SystemDisk", "Tenant",
     "load",
 ]  # fmt: skip
 

@@ -10,6 +10,7 @@ from .addresses import networks_of
 from .fabric_checks import fabrics_of
 from .gpu_stack_checks import with_gpu_stacks, with_settings
 from .health_checks import check_health, health_of, monitoring_of
+from .metal.bare_metal import check_metal, images_of, provision_of
 from .mig_split import with_mig
 from .model import Cluster, names_slurmdbd
 from .name_clashes import check_names
@@ -68,10 +69,13 @@ def build(path: str, data: dict[str, Any], mistakes: Mistakes) -> Cluster:
         snapshots=snapshots_of(data["snapshots"], floor, path, mistakes),
         health=health,
         monitoring=monitoring_of(data["monitoring"], floor, slurm, health, mistakes),
+        images=images_of(data["images"], path),
+        provision=provision_of(data["provision"], (floor.hosts, floor.owner), networks, path, mistakes),
         constructed=any(data[key] for key in _CONSTRUCTED),
         fabrics=fabrics,
         stated=first.stated if first else StatedFabric(),
     )
     check_names(cluster, mistakes)
     check_needed(cluster, mistakes)
+    check_metal(cluster, data, mistakes)
     return cluster

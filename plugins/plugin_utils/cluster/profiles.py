@@ -13,6 +13,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.memory.mem
     excesses,
 )
 
+from .metal.bare_metal import metal_of
 from .model import Gpus, Nic, Numa, Profile, ProfileHealth
 from .schema.fields import Mistakes, Path
 
@@ -67,8 +68,9 @@ def _profile(name: str, data: Mapping[str, Any], rails: Mapping[str, int | None]
         features=tuple(feature for feature in data["features"] if feature),
         nvlink_domain=data["nvlink_domain"],
         system_cores=data["system_cores"] or 0,
-        boot=data["boot"] or "loader",
+        boot=(data["boot"] or {}).get("tokens") or "loader",
         health=_health(data["health"]),
+        metal=metal_of(path, data, mistakes),
     )
     _check_processors(profile, path, mistakes)
     _check_pages(profile, path, mistakes)

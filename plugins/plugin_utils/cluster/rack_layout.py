@@ -243,7 +243,8 @@ class Floor:
         for name, rack, address, bmc in zip(names, rack_of, *columns, strict=True):
             if exceptions and (exception := exceptions.get(name)):
                 other = self.profiles.get(exception["profile"] or "", profile)
-                node = Node(name, rack, other, address or "", bmc, exception["state"], exception["reason"])
+                stated = (exception["state"], exception["reason"], exception["image"] or "")
+                node = Node(name, rack, other, address or "", bmc, *stated)
             else:
                 node = Node(name, rack, profile, address or "", bmc, None, None)
             self.nodes.append(node)

@@ -9,6 +9,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist i
 
 from ..schema.fabric_keys import StatedFabric
 from .health import NO_NEEDS, ProfileHealth
+from .metal import NO_METAL, ProfileMetal
 from .software import GpuStack
 
 
@@ -106,6 +107,8 @@ class Profile:
     boot: str = "loader"
     # What jobs need on its nodes.
     health: ProfileHealth = NO_NEEDS
+    # How its machines are commanded, booted and installed.
+    metal: ProfileMetal = NO_METAL
 
     def in_fabric(self, stated: StatedFabric) -> Profile:
         """Return the profile with the NICs of a fabric."""
@@ -183,6 +186,13 @@ class Node:
     bmc_address: str | None
     state: str | None
     reason: str | None
+    # The image of its exception; "": the profile's.
+    own_image: str = ""
+
+    @property
+    def image(self) -> str:
+        """Return the name of its image; "": none, bedplate does not install it."""
+        return self.own_image or self.profile.metal.image
 
     @property
     def nvlink_domain(self) -> int | None:

@@ -14,6 +14,7 @@ from ..schema.fabric_section import BY_UNIT
 from ..schema.fields import Path
 from .health import Health, Monitoring
 from .machines import Host, Node, Profile, Rack
+from .metal import Image, Provision
 from .networks import Fabric, NamedFabric, Network
 from .scheduler import Partition, Services, Slurm, names_slurmdbd
 from .software import PackageAccess, Snapshots
@@ -46,6 +47,9 @@ class Cluster:
     snapshots: Snapshots | None = None
     health: Health | None = None
     monitoring: Monitoring | None = None
+    # By name, in the order of the file.
+    images: dict[str, Image] = field(default_factory=dict)
+    provision: Provision | None = None
     # Whether the user has `groups`, `keyed_groups` or `compose` of their own.
     constructed: bool = False
     # Path, inode, time and size of the file that was read, of its locks and of its rows; two clusters with one stamp are alike.

@@ -9,6 +9,7 @@ from .fabric_section import FABRIC, NAMED_FABRIC
 from .fields import Field, with_values
 from .gpu_sections import GPU_STACK, GPUS, PROFILE_GPU_STACK
 from .health_section import HEALTH, MONITORING, PROFILE_HEALTH
+from .metal_section import IMAGE, IMAGE_NAME, PROFILE_METAL, PROVISION
 from .slurm_sections import PACKAGES, USERS
 from .snapshot_section import SNAPSHOTS
 from .text_rules import DOMAIN, FABRIC_NAME, HOST_NAME, NAME, NODE_NAME, OBJECT, PARTITION, PCI, TEXT, TIME, WORD, names
@@ -131,12 +132,7 @@ _PROFILE = {
         maximum=_PEBIBYTE_MIB,
         allowed="It is in MiB.",
     ),
-    "boot": Field(
-        "Where its nodes get the kernel command line from: `loader`, their own boot loader; `network`, a boot server, to which "
-        "playbooks/boot_tokens.yml prints the tokens; `none`, bedplate sets and compares no token.",
-        default="loader",
-        choices=("loader", "network", "none"),
-    ),
+    "boot": PROFILE_METAL["boot"],
     "system_cores": Field(
         "Cores of each NUMA node, or of each socket without `numa`, that jobs do not get: daemons and the fabric's interrupts have them.",
         "int",
@@ -162,6 +158,7 @@ _PROFILE = {
         "What differs from the cluster's `gpu_stack` on its nodes.", "section", fields=PROFILE_GPU_STACK
     ),
     "health": Field("What jobs need on its nodes.", "section", fields=with_values(PROFILE_HEALTH)),
+    **{key: one for key, one in PROFILE_METAL.items() if key != "boot"},
 }
 
 _EXCEPTION = {
@@ -170,6 +167,7 @@ _EXCEPTION = {
     "bmc_address": Field("Another BMC address."),
     "state": Field("State in Slurm.", choices=("drain", "down", "future")),
     "reason": Field("Why; required with a state.", **TEXT),
+    "image": Field("Another image than the profile's.", **IMAGE_NAME),
 }
 
 _NODES = {
@@ -371,7 +369,8 @@ CLUSTER_FILE = Field(
         "cluster": Field("Slurm's ClusterName.", required=True, **NAME),
         "domain": Field("DNS domain of the machines.", **DOMAIN),
         "networks": Field(
-            "Networks by name. `management` is the one Ansible and Slurm use; `bmc`, if there, gives addresses to BMCs.",
+            "Networks by name. `management` is the one Ansible and Slurm use; `bmc`, if there, gives addresses to BMCs; in "
+            "`provision` machines have an address while they are installed.",
             "map",
             required=True,
             keys=Field("network", **NAME),
@@ -430,6 +429,17 @@ CLUSTER_FILE = Field(
             fields=with_values(HEALTH),
         ),
         "monitoring": Field("Files for the Prometheus that the site has.", "section", fields=with_values(MONITORING)),
+        "images": Field(
+            "Images of operating systems by name, which are written on system disks.",
+            "map",
+            keys=Field("image", **IMAGE_NAME),
+            item=Field("an image", "section", fields=with_values(IMAGE)),
+        ),
+        "provision": Field(
+            "How machines are installed: the host that serves images, and limits of requests to BMCs.",
+            "section",
+            fields=with_values(PROVISION),
+        ),
         "groups": Field("As in ansible.builtin.constructed.", "free"),
         "keyed_groups": Field("As in ansible.builtin.constructed.", "list"),
         "compose": Field("As in ansible.builtin.constructed.", "free"),

@@ -1,0 +1,1 @@
+"""Check how machines are commanded, booted and installed."""

@@ -1,0 +1,382 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Answer the requests to a simulated BMC: sessions, reads, writes, and the faults among them. No I/O."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.kit.bmc.resources import (
+    BOOT_SETTINGS,
+    SESSIONS,
+    SYSTEM_PATH,
+    TASKS,
+    V1,
+    Json,
+    link,
+    resource,
+    session,
+    slot_named,
+    task_resource,
+    version_key,
+)
+from tests.kit.bmc.state import SYSTEM, State
+
+_BIG = 64 << 20
+MONITORS = f"{V1}/TaskMonitors"
+_ACCOUNT = f"{V1}/AccountService/Accounts/1"
+
+
+@dataclass
+class Request:
+    """A request; names of headers in lower case, the path without query and trailing slash."""
+
+    method: str
+    path: str
+    query: str
+    headers: dict[str, str]
+    body: bytes = b""
+
+
+@dataclass
+class Reply:
+    """An answer. `is_cut`: the connection ends without it. `drips`: it is sent byte by byte."""
+
+    status: int
+    body: Any = None
+    headers: dict[str, str] = field(default_factory=dict)
+    raw: bytes | None = None
+    is_cut: bool = False
+    drips: bool = False
+
+    def content(self) -> bytes:
+        """Return the body as sent."""
+        if self.raw is not None:
+            return self.raw
+        return b"" if self.body is None else json.dumps(self.body).encode()
+
+
+class Refused(Exception):  # noqa: N818
+    """A refusal with its HTTP status and message id."""
+
+    def __init__(
+        self,
+        status: int,
+        key: str,
+        text: str = "",
+        headers: dict[str, str] | None = None,
+        *,
+        args: list[str] | None = None,
+    ):
+        super().__init__(key)
+        message = {
+            "MessageId": f"Base.1.12.{key}",
+            "Message": text or key,
+            "MessageArgs": args or [],
+            "Severity": "Critical",
+        }
+        error = {"code": "Base.1.12.GeneralError", "message": "See ExtendedInfo.", "@Message.ExtendedInfo": [message]}
+        self.reply = Reply(status, {"error": error}, headers or {})
+
+
+def reply(state: State, request: Request) -> Reply:
+    """Return the answer to a request, after its effect on the state."""
+    try:
+        early = _fault(state, request)
+        if early and not (early.is_cut and state.spec.faults.cut_after):
+            return early
+        answer = _authorized(state, request)
+        return early or answer
+    except Refused as refused:
+        if state.spec.faults.echo_secrets:
+            info = refused.reply.body["error"]["@Message.ExtendedInfo"][0]
+            said = [*request.headers.values(), request.body.decode(errors="replace"), *_strings(request)]
+            info["Message"] += f" {' '.join(said)}"
+            info["MessageArgs"] = said
+        return refused.reply
+
+
+def _strings(request: Request) -> list[str]:
+    try:
+        body = json.loads(request.body or b"{}")
+    except ValueError:
+        return []
+    return [str(one) for one in body.values()] if isinstance(body, dict) else []
+
+
+def _fault(state: State, request: Request) -> Reply | None:
+    """Return the answer of a fault that meets this request, and use one of its count up."""
+    faults, method, path = state.spec.faults, request.method, request.path
+    if any(one in path for one in faults.missing):
+        raise Refused(404, "ResourceMissingAtURI")
+    if any(one in path for one in faults.broken):
+        raise Refused(500, "InternalError", "The service failed.")
+    spared = path in (V1, SESSIONS) or path.startswith(f"{SESSIONS}/")
+    named = any(one in path for one in faults.paths)
+    if (faults.paths and not named) or (spared and not named) or (faults.methods and method not in faults.methods):
+        return None
+    for name, answer in _COUNTED.items():
+        count = getattr(faults, name)
+        if count > 0 and (name not in ("in_post", "changed_between") or method in ("PATCH", "POST")):
+            setattr(faults, name, count - 1)
+            return answer(state, request)
+    return None
+
+
+def _busy(state: State, request: Request) -> Reply:
+    faults = state.spec.faults
+    after = {"Retry-After": faults.retry_after} if faults.retry_after else {}
+    raise Refused(faults.busy_status, "ServiceTemporarilyUnavailable", "Busy.", after)
+
+
+def _in_post(state: State, request: Request) -> Reply:
+    refused = Refused(400, "UnableToModifyDuringSystemPOST", "The machine is in POST.")
+    refused.reply.body["error"]["@Message.ExtendedInfo"][0]["MessageId"] = "iLO.2.15.UnableToModifyDuringSystemPOST"
+    raise refused
+
+
+def _forget(state: State, request: Request) -> None:
+    state.sessions.clear()
+
+
+def _changed(state: State, request: Request) -> None:
+    state.bump(version_key(request.path))
+
+
+_COUNTED: dict[str, Callable[[State, Request], Reply | None]] = {
+    "cut": lambda state, request: Reply(0, is_cut=True),
+    "busy": _busy,
+    "in_post": _in_post,
+    "garbage": lambda state, request: Reply(200, raw=b"<html>restarting {"),
+    "huge": lambda state, request: Reply(200, raw=b'{"a": "' + b"a" * _BIG + b'"}'),
+    "drip": lambda state, request: Reply(200, {"Name": "slow"}, drips=True),
+    "forget": _forget,
+    "changed_between": _changed,
+}
+
+
+def _authorized(state: State, request: Request) -> Reply:
+    method, path = request.method, request.path
+    if path == V1 and method in ("GET", "HEAD"):
+        return _read(state, request)
+    if path == "/redfish" and method == "GET":
+        return Reply(200, {"v1": f"{V1}/"})
+    if path == f"{V1}/odata" and method == "GET":
+        return Reply(
+            200,
+            {"@odata.context": f"{V1}/$metadata", "value": [{"name": "Service", "kind": "Singleton", "url": f"{V1}/"}]},
+        )
+    if path == SESSIONS and method == "POST" and state.spec.session_service:
+        return _log_in(state, request)
+    token = request.headers.get("x-auth-token", "")
+    if not (token in state.sessions or _is_basic(state, request.headers.get("authorization", ""))):
+        raise Refused(401, "NoValidSession", "No valid session.")
+    if method == "DELETE" and path.startswith(f"{SESSIONS}/"):
+        return _log_out(state, path)
+    if state.spec.faults.password_change and not path.startswith(f"{V1}/AccountService"):
+        raise Refused(403, "PasswordChangeRequired", "The password must be changed.", args=[_ACCOUNT])
+    if method in ("GET", "HEAD"):
+        return _read(state, request)
+    if method == "PATCH":
+        return _patch(state, request)
+    if method == "POST":
+        return _post(state, path, _json(request))
+    raise Refused(405, "OperationNotAllowed")
+
+
+def _is_basic(state: State, header: str) -> bool:
+    pair = base64.b64encode(f"{state.spec.user}:{state.spec.password}".encode()).decode()
+    return hmac.compare_digest(header, f"Basic {pair}")
+
+
+def _json(request: Request) -> Json:
+    try:
+        body = json.loads(request.body or b"{}")
+    except ValueError:
+        body = None
+    if not isinstance(body, dict):
+        raise Refused(400, "MalformedJSON")
+    return body
+
+
+def _log_in(state: State, request: Request) -> Reply:
+    body, spec = _json(request), state.spec
+    if (body.get("UserName"), body.get("Password")) != (spec.user, spec.password):
+        raise Refused(401, "NoValidSession", "Wrong name or password.")
+    if len(state.sessions) >= spec.session_limit:
+        raise Refused(503, "SessionLimitExceeded", "All sessions are in use.")
+    token, number = state.log_in()
+    headers = {"X-Auth-Token": token, "Location": f"https://{spec.address}:{spec.port}{SESSIONS}/{number}"}
+    return Reply(201, session(state, number), headers)
+
+
+def _log_out(state: State, path: str) -> Reply:
+    number = path.rpartition("/")[2]
+    token = next((token for token, one in state.sessions.items() if one == number), "")
+    if not token:
+        raise Refused(404, "ResourceMissingAtURI")
+    del state.sessions[token]
+    return Reply(204)
+
+
+def _read(state: State, request: Request) -> Reply:
+    if request.path.startswith(f"{MONITORS}/"):
+        return _monitor(state, request.path.rpartition("/")[2])
+    found = resource(state, request.path)
+    if found is None:
+        raise Refused(404, "ResourceMissingAtURI", f"{request.path} does not exist.")
+    if state.spec.expand and "$expand" in request.query and "Members" in found:
+        found["Members"] = [resource(state, one["@odata.id"]) for one in found["Members"]]
+    if state.spec.page and request.path.endswith("/EthernetInterfaces"):
+        _page(found, request, state.spec.page)
+    etag = _etag(state, request.path)
+    return Reply(200, found, {"ETag": etag, "Allow": "GET, HEAD, PATCH"} if etag else {})
+
+
+def _page(found: Json, request: Request, size: int) -> None:
+    """Leave one page of a collection, with a link to the next."""
+    start = int(request.query.partition("$skip=")[2] or 0)
+    if start + size < len(found["Members"]):
+        found["Members@odata.nextLink"] = f"{request.path}?$skip={start + size}"
+    found["Members"] = found["Members"][start : start + size]
+
+
+def _etag(state: State, path: str) -> str:
+    kind = state.spec.etag
+    if kind == "none":
+        return ""
+    plain = f'"{state.versions[version_key(path)]}"'
+    return f"W/{plain}" if kind.startswith("weak") else plain
+
+
+def _monitor(state: State, number: str) -> Reply:
+    task = state.tasks.get(number)
+    if not task or task.is_monitor_read:
+        raise Refused(404, "ResourceMissingAtURI")
+    if task.state == "Running":
+        return Reply(202, task_resource(number, task), {"Location": f"{MONITORS}/{number}"})
+    if task.state == "Completed":
+        task.is_monitor_read = True
+        return Reply(204)
+    return Reply(200, task_resource(number, task))
+
+
+def _patch(state: State, request: Request) -> Reply:
+    path, body = request.path, _json(request)
+    _match(state, request)
+    if path == SYSTEM_PATH and "Boot" in body and not state.spec.settings_elsewhere:
+        return _as_task(state, "boot", _boot_change(state, body["Boot"]))
+    if path == SYSTEM_PATH and set(body) == {"AssetTag"}:
+        state.bump(SYSTEM)
+        return Reply(204)
+    if path == BOOT_SETTINGS and "Boot" in body and state.spec.settings_elsewhere:
+        return _as_task(state, "boot", _boot_change(state, body["Boot"]))
+    if path == f"{SYSTEM_PATH}/Bios/Settings" and isinstance(body.get("Attributes"), dict):
+        if unknown := set(body["Attributes"]) - set(state.spec.bios):
+            raise Refused(400, "PropertyUnknown", args=sorted(unknown))
+        return _as_task(state, "bios", lambda: state.set_bios(body["Attributes"]))
+    if path == _ACCOUNT and isinstance(body.get("Password"), str):
+        if len(body["Password"]) < 8:
+            raise Refused(400, "PropertyValueFormatError", "The password is too short.")
+        state.spec.password, state.spec.faults.password_change = body["Password"], False
+        return Reply(204)
+    slot = slot_named(state, path.rpartition("/")[2]) if "/VirtualMedia/" in path and resource(state, path) else None
+    if slot and state.spec.insert == "patch" and "Image" in body and not slot.is_kvm_only:
+        image = body["Image"]
+        return _as_task(state, "media", lambda: state.insert(slot, image) if image else state.eject(slot))
+    if resource(state, path) is None:
+        raise Refused(404, "ResourceMissingAtURI")
+    raise Refused(405, "OperationNotAllowed")
+
+
+def _match(state: State, request: Request) -> None:
+    """Refuse an If-Match that is not of the current version."""
+    sent, kind = request.headers.get("if-match", ""), state.spec.etag
+    if kind == "none":
+        return
+    if not sent:
+        if kind == "required":
+            raise Refused(428, "PreconditionRequired")
+        return
+    current = _etag(state, request.path)
+    wanted = current.removeprefix("W/") if kind == "weak-as-strong" else current
+    if sent not in ("*", wanted):
+        raise Refused(412, "PreconditionFailed", "The resource has changed.")
+
+
+def _boot_change(state: State, raw: Any) -> Callable[[], None]:
+    spec = state.spec
+    if not isinstance(raw, dict):
+        raise Refused(400, "PropertyValueTypeError")
+    names = {
+        "enabled": "BootSourceOverrideEnabled",
+        "target": "BootSourceOverrideTarget",
+        "mode": "BootSourceOverrideMode",
+    }
+    if unknown := set(raw) - {*names.values(), "HttpBootUri"}:
+        raise Refused(400, "PropertyUnknown", args=sorted(unknown))
+    if raw.get(names["enabled"], "Once") not in ("Once", "Continuous", "Disabled"):
+        raise Refused(400, "PropertyValueNotInList", args=[str(raw[names["enabled"]]), names["enabled"]])
+    if raw.get(names["target"], "None") not in spec.targets:
+        raise Refused(400, "PropertyValueNotInList", args=[str(raw[names["target"]]), names["target"]])
+    if names["mode"] in raw and not spec.mode_writable:
+        raise Refused(400, "PropertyNotWritable", args=[names["mode"]])
+    if raw.get("HttpBootUri") and "UefiHttp" not in spec.targets:
+        raise Refused(400, "PropertyUnknown", args=["HttpBootUri"])
+    if spec.whole_boot and not {names["enabled"], names["target"], names["mode"]} <= set(raw):
+        raise Refused(400, "PropertyMissing")
+    changes = {key: str(value or "") for key, value in raw.items()}
+    if changes.get(names["enabled"]) == "Disabled":
+        changes[names["target"]] = "None"
+    return lambda: state.set_boot(changes)
+
+
+def _post(state: State, path: str, body: Json) -> Reply:
+    if path == f"{SYSTEM_PATH}/Actions/ComputerSystem.Reset":
+        kind = body.get("ResetType", "On")
+        if kind not in state.spec.reset_types:
+            raise Refused(400, "ActionParameterNotSupported", args=[str(kind), "ResetType"])
+        if state.power not in ("On", "Off"):
+            raise Refused(409, "ResourceInUse", "The power changes.")
+        return _as_task(state, "reset", lambda: state.reset(kind))
+    folder, _, action = path.rpartition("/Actions/")
+    slot = (
+        slot_named(state, folder.rpartition("/")[2]) if "/VirtualMedia/" in folder and resource(state, folder) else None
+    )
+    if slot and state.spec.insert == "action":
+        if slot.is_kvm_only:
+            raise Refused(405, "OperationNotAllowed", "This slot is for the console.")
+        if action == "VirtualMedia.EjectMedia":
+            return _as_task(state, "media", lambda: state.eject(slot))
+        if action == "VirtualMedia.InsertMedia":
+            return _insert(state, slot.name, body)
+    if resource(state, path) is not None:
+        raise Refused(405, "OperationNotAllowed")
+    raise Refused(404, "ResourceMissingAtURI")
+
+
+def _insert(state: State, name: str, body: Json) -> Reply:
+    slot, image = slot_named(state, name), body.get("Image")
+    assert slot
+    if state.spec.insert_strict and set(body) != {"Image"}:
+        raise Refused(400, "ActionParameterUnknown", args=sorted(set(body) - {"Image"}))
+    if not isinstance(image, str) or "://" not in image:
+        raise Refused(400, "ActionParameterMissing", args=["InsertMedia", "Image"])
+    if slot.image:
+        raise Refused(409, "ResourceInUse", "A medium is inserted.")
+    return _as_task(state, "media", lambda: state.insert(slot, image))
+
+
+def _as_task(state: State, name: str, effect: Callable[[], None]) -> Reply:
+    faults = state.spec.faults
+    if name not in faults.tasks:
+        effect()
+        return Reply(204)
+    task = state.start_task(effect)
+    number = str(task.number)
+    where = f"{MONITORS}/{number}" if faults.task_is_monitor else f"{TASKS}/{number}"
+    return Reply(202, {**task_resource(number, task), **link(f"{TASKS}/{number}")}, {"Location": where})
