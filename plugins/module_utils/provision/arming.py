@@ -41,8 +41,8 @@ def arm(
 ) -> dict[str, str]:
     """Arm the order of a machine, and make its medium. Return `id`, and `medium`: the path of the medium on the server, a secret.
 
-    `machine` has node, serial, mac, disk, wipe, address and gateway; `image` is an image.json. Raises OrderError, RefusedError, MediumError,
-    OSError; then no order of the node is open.
+    `machine` has node, serial, mac, disk, wipe, address and gateway; `image` is an image.json. Raises OrderError, RefusedError,
+    MediumError, OSError; then no order of the node is open.
     """
     digest = str(image["sha256"])
     values = {key: str(image[key]) for key in ("raw_sha256", "raw_bytes", "root_start")}
