@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Compare versions of firmware by one rule; where it does not reach, the versions have no order.
 
-The rule. A version is cut into fields at `.`, `-`, `_`, `:`, `/` and blanks. Letter case and a `v` before a number do not count. Two versions
-with different numbers of fields have no order: they can be of different schemes. Otherwise fields are compared from left to right, and the
-first pair that differs decides, if both are decimal numbers. Fields with letters (`0a`, `3E`, `b12`) have no order: whether they are
-hexadecimal, a build or a board is not written in them. Text from the first bracket on, such as a date, is compared for equality only.
-Without an order the result is `unknown`.
+The rule. A version is cut into fields at `.`, `-`, `_`, `:`, `/` and blanks. Letter case and a `v` before a number do not count. Two
+versions with different numbers of fields have no order: they can be of different schemes. Otherwise fields are compared from left to
+right, and the first pair that differs decides, if both are decimal numbers. Fields with letters (`0a`, `3E`, `b12`) have no order:
+whether they are hexadecimal, a build or a board is not written in them. Text from the first bracket on, such as a date, is compared for
+equality only. Without an order the result is `unknown`.
 """
 
 from __future__ import annotations
