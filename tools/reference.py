@@ -231,12 +231,14 @@ def health_page() -> str:
 def dialects_page() -> str:
     """Return the page of how BMCs differ, from dialects.json."""
     path = "plugins/plugin_utils/redfish/resources/dialects.json"
-    rows = json.loads((ROOT / path).read_text(encoding="utf-8"))["rows"]
+    table = json.loads((ROOT / path).read_text(encoding="utf-8"))
+    rows, commits = table["rows"], ", ".join(f"{name} {commit[:8]}" for name, commit in table["commits"].items())
     lines = [
         "# Dialects of BMCs\n\n",
         NOTE.format(path),
-        "\nHow BMCs differ from the Redfish standard. A row applies to a BMC if its resources fit, whatever its vendor.\n",
-        "Later rows replace changes of earlier ones. No real BMC was read by bedplate.\n\n",
+        "\nHow BMCs differ from the Redfish standard. A row applies to each BMC with such resources.\n",
+        "Later rows replace changes of earlier ones. No real BMC was read by bedplate.\n",
+        f"Commits of the sources: {commits}.\n\n",
     ]
     for known, meaning in (
         ("capture", "resources of a real or simulated machine, published by others"),
@@ -244,7 +246,7 @@ def dialects_page() -> str:
         ("manual", "documents of the vendor alone"),
     ):
         names = [f"`{row['id']}`" for row in rows if row["known_from"] == known]
-        lines.append(f"* Known from `{known}` ({meaning}), {len(names)} rows: {', '.join(names)}\n")
+        lines.append(f"* Known from `{known}` ({meaning}), rows: {len(names)}. {', '.join(names)}\n")
     for row in rows:
         conditions = "; ".join(_condition(one) for one in row["when"])
         changes = ", ".join(f"`{name}: {json.dumps(value)}`" for name, value in row["changes"].items())
