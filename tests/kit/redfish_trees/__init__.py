@@ -31,7 +31,9 @@ def foreign_tree(folder: Path) -> Tree:
         resource = json.loads(file.read_text(encoding="utf-8"))
         if isinstance(resource, dict):
             if file.name == "index.json":
-                stated = "/redfish/v1/" + file.parent.relative_to(folder).as_posix().removeprefix(".").removeprefix("redfish/v1")
+                stated = "/redfish/v1/" + file.parent.relative_to(folder).as_posix().removeprefix(".").removeprefix(
+                    "redfish/v1"
+                )
             else:
                 stated = file.stem.replace("_", "/")
             found[str(resource.get("@odata.id") or stated)] = resource
