@@ -81,7 +81,7 @@ class Limits:
     poll_s: float = 1.0
     settle_s: float = 20.0
     power_s: float = 180.0
-    close_s: float = 5.0
+    close_s: float = 10.0
 
 
 @dataclass(frozen=True)

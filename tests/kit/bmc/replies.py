@@ -231,8 +231,18 @@ def _read(state: State, request: Request) -> Reply:
         raise Refused(404, "ResourceMissingAtURI", f"{request.path} does not exist.")
     if state.spec.expand and "$expand" in request.query and "Members" in found:
         found["Members"] = [resource(state, one["@odata.id"]) for one in found["Members"]]
+    if state.spec.page and request.path.endswith("/EthernetInterfaces"):
+        _page(found, request, state.spec.page)
     etag = _etag(state, request.path)
     return Reply(200, found, {"ETag": etag, "Allow": "GET, HEAD, PATCH"} if etag else {})
+
+
+def _page(found: Json, request: Request, size: int) -> None:
+    """Leave one page of a collection, with a link to the next."""
+    start = int(request.query.partition("$skip=")[2] or 0)
+    if start + size < len(found["Members"]):
+        found["Members@odata.nextLink"] = f"{request.path}?$skip={start + size}"
+    found["Members"] = found["Members"][start : start + size]
 
 
 def _etag(state: State, path: str) -> str:

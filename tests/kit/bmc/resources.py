@@ -14,6 +14,7 @@ V1 = "/redfish/v1"
 SYSTEMS, SYSTEM_PATH = f"{V1}/Systems", f"{V1}/Systems/1"
 BASEBOARD = f"{V1}/Systems/HGX_Baseboard_0"
 MANAGER = f"{V1}/Managers/1"
+ADAPTERS = f"{V1}/Chassis/1/NetworkAdapters"
 SESSIONS = f"{V1}/SessionService/Sessions"
 TASKS = f"{V1}/TaskService/Tasks"
 BOOT_SETTINGS = f"{SYSTEM_PATH}/Settings"
@@ -118,7 +119,11 @@ def _systems(state: State, rest: list[str]) -> Json | None:
     spec = state.spec
     match rest:
         case []:
-            return _collection(SYSTEMS, "ComputerSystem", [*(["HGX_Baseboard_0"] if spec.second_system else []), "1"])
+            return _collection(
+                SYSTEMS,
+                "ComputerSystem",
+                [*(["HGX_Baseboard_0"] if spec.second_system else []), "1", *(["2"] if spec.twin else [])],
+            )
         case ["HGX_Baseboard_0"] if spec.second_system:
             return _entry(
                 BASEBOARD,
@@ -131,6 +136,16 @@ def _systems(state: State, rest: list[str]) -> Json | None:
             )
         case ["1"]:
             return _system(state)
+        case ["2"] if spec.twin:
+            path = f"{SYSTEMS}/2"
+            action = {
+                "target": f"{path}/Actions/ComputerSystem.Reset",
+                "ResetType@Redfish.AllowableValues": spec.reset_types,
+            }
+            actions = {"#ComputerSystem.Reset": action}
+            return _entry(
+                path, "ComputerSystem", "1_17_0", "Twin", SerialNumber=spec.twin, Boot=_boot(state), Actions=actions
+            )
         case ["1", "ResetActionInfo"] if spec.reset_info == "action-info":
             parameter = {
                 "Name": "ResetType",
@@ -160,6 +175,8 @@ def _systems(state: State, rest: list[str]) -> Json | None:
         case ["1", "Bios", "Settings"]:
             path = f"{SYSTEM_PATH}/Bios/Settings"
             return _entry(path, "Bios", "1_1_0", "Pending BIOS", Attributes={**state.bios, **state.bios_pending})
+        case ["1", "EthernetInterfaces", *_more] if spec.nics_at != "system":
+            return None
         case ["1", "EthernetInterfaces"]:
             return _collection(f"{SYSTEM_PATH}/EthernetInterfaces", "EthernetInterface", _numbers(spec.nics))
         case ["1", "EthernetInterfaces", number] if number in _numbers(spec.nics):
@@ -235,6 +252,8 @@ def _system(state: State) -> Json:
         more["@Redfish.Settings"] = {"@odata.type": "#Settings.v1_3_0.Settings", "SettingsObject": link(BOOT_SETTINGS)}
     if spec.reset_time:
         more["LastResetTime"] = state.reset_time
+    if spec.nics_at == "system":
+        more["EthernetInterfaces"] = link(f"{SYSTEM_PATH}/EthernetInterfaces")
     if spec.media_at == "system":
         more["VirtualMedia"] = link(f"{SYSTEM_PATH}/VirtualMedia")
     return _entry(
@@ -252,7 +271,6 @@ def _system(state: State) -> Json:
         Status=_OK,
         Boot=boot,
         Bios=link(f"{SYSTEM_PATH}/Bios"),
-        EthernetInterfaces=link(f"{SYSTEM_PATH}/EthernetInterfaces"),
         Storage=link(f"{SYSTEM_PATH}/Storage"),
         Links={"Chassis": [link(f"{V1}/Chassis/1")], "ManagedBy": [link(MANAGER)]},
         Actions={"#ComputerSystem.Reset": action},
@@ -340,7 +358,25 @@ def _chassis(state: State, rest: list[str]) -> Json | None:
                 PowerState=state.power,
                 Status=_OK,
                 Links={"ComputerSystems": [link(SYSTEM_PATH)], "ManagedBy": [link(MANAGER)]},
+                **({"NetworkAdapters": link(ADAPTERS)} if state.spec.nics_at == "chassis" else {}),
             )
+        case ["1", "NetworkAdapters", *more] if state.spec.nics_at == "chassis":
+            return _adapters(state, more)
+    return None
+
+
+def _adapters(state: State, rest: list[str]) -> Json | None:
+    functions = f"{ADAPTERS}/1/NetworkDeviceFunctions"
+    match rest:
+        case []:
+            return _collection(ADAPTERS, "NetworkAdapter", ["1"])
+        case ["1"]:
+            return _entry(f"{ADAPTERS}/1", "NetworkAdapter", "1_5_0", "NIC", NetworkDeviceFunctions=link(functions))
+        case ["1", "NetworkDeviceFunctions"]:
+            return _collection(functions, "NetworkDeviceFunction", _numbers(state.spec.nics))
+        case ["1", "NetworkDeviceFunctions", number] if number in _numbers(state.spec.nics):
+            ethernet = {"PermanentMACAddress": state.spec.nics[int(number) - 1]}
+            return _entry(f"{functions}/{number}", "NetworkDeviceFunction", "1_5_0", "Port", Ethernet=ethernet)
     return None
 
 

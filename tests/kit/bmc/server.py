@@ -30,8 +30,11 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self._state.connections.add(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._transport:
+            self._state.connections.discard(self._transport)
         self._transport = None
 
     def data_received(self, data: bytes) -> None:
@@ -56,9 +59,11 @@ class Connection(asyncio.Protocol):
         del self._data[: end + 4 + size]
         method, _, rest = first.partition(" ")
         path, _, query = rest.partition(" ")[0].partition("?")
-        request = Request(method, path.rstrip("/"), query, headers, body)
+        request = Request(method, path.rstrip("/"), query.replace("%24", "$"), headers, body)
         self._is_busy = True
-        delay = self._state.spec.latency_s + self._state.spec.faults.slow_s
+        faults = self._state.spec.faults
+        is_slow = not faults.paths or any(one in request.path for one in faults.paths)
+        delay = self._state.spec.latency_s + (faults.slow_s if is_slow else 0.0)
         if delay:
             asyncio.get_running_loop().call_later(delay, self._answer, request)
         else:
@@ -139,6 +144,10 @@ class Farm:
             state.spec.faults = faults_of(data["faults"])
         for name, value in data.get("change", {}).items():
             setattr(state.spec if hasattr(state.spec, name) and name != "power" else state, name, value)
+        if data.get("hang_up"):
+            for transport in list(state.connections):
+                transport.close()
+            await asyncio.sleep(0.05)
         if data.get("forget_log"):
             state.log.clear()
             state.requests.clear()

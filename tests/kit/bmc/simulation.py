@@ -52,6 +52,10 @@ class Simulated:
         """Change attributes of the spec, or of the state (`power`, `bios`), such as `session_limit=1`."""
         self.simulation.command({"node": self.node, "change": values})
 
+    def hang_up(self) -> None:
+        """Close all idle connections, as a BMC does after a while."""
+        self.simulation.command({"node": self.node, "hang_up": True})
+
     def forget_log(self) -> None:
         """Forget the requests so far."""
         self.simulation.command({"node": self.node, "forget_log": True})

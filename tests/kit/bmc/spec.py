@@ -41,7 +41,7 @@ class Faults:
     changed_between: int = 0
     """Writes before which another program changes the resource."""
     slow_s: float = 0.0
-    """Seconds before each answer, besides the latency."""
+    """Seconds before each answer to a request that fits `paths`, besides the latency."""
     not_taken: list[str] = field(default_factory=list)
     """Writes that are accepted and ignored: power, boot, media, eject, bios."""
     not_taken_count: int = -1
@@ -101,6 +101,12 @@ class Spec:
     session_limit: int = 8
     second_system: bool = False
     """A baseboard is the first System; it has no Boot and no reset."""
+    twin: str = ""
+    """Serial number of a second System that boots too."""
+    nics_at: str = "system"
+    """system, or chassis: as functions of network adapters."""
+    page: int = 0
+    """Members in a page of NICs; 0 is all."""
     settings_elsewhere: bool = False
     """The boot override is written to Systems/1/Settings, and Systems/1 does not show it."""
     settings_without_boot: bool = False

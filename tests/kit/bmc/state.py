@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections import Counter
 from collections.abc import Callable
@@ -75,6 +76,7 @@ class State:
     most_sessions: int = 0
     reset_time: str = "2026-01-01T00:00:00Z"
     keeps_log: bool = True
+    connections: set[asyncio.Transport] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         spec = self.spec
