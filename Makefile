@@ -32,6 +32,17 @@ $(VENV)/.installed: requirements/dev.txt
 .PHONY: venv
 venv: $(VENV)/.installed  ## Python environment in .venv, locked by hash
 
+# Redfish clients of others, with which tests compare the simulator of BMCs: apart, since bedplate needs none of their packages.
+ORACLES := .venv-oracles
+$(ORACLES)/.installed: requirements/oracles.txt
+	$(PYTHON) -m venv $(ORACLES)
+	$(ORACLES)/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/oracles.txt
+	@$(ORACLES)/bin/pip check --quiet --disable-pip-version-check
+	@touch $@
+
+.PHONY: oracles
+oracles: $(ORACLES)/.installed
+
 .PHONY: lab
 lab: venv  ## Boot a rack of nodes and turn it into a Slurm GPU cluster that runs a job
 	$(BIN)/python -m lab up
@@ -65,7 +76,7 @@ sanity: venv  ## ansible-test sanity on the built collection, with the oldest Py
 lint: lint-python lint-ansible  ## ansible-lint (production), yamllint, ruff, mypy (strict)
 
 .PHONY: unit
-unit: venv tools  ## Unit tests
+unit: venv tools oracles  ## Unit tests
 	pytest -n 2 -m "not simulation and not playbooks and not daemons" tests/unit
 
 .PHONY: simulation
@@ -188,4 +199,4 @@ bench: venv  ## Measure the budgets of docs/performance.md
 
 .PHONY: lock
 lock:  ## Renew requirements/*.txt from requirements/*.in (needs uv)
-	for f in dev run; do uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --python-version 3.11 requirements/$$f.in -o requirements/$$f.txt; done
+	for f in dev run oracles; do uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --python-version 3.11 requirements/$$f.in -o requirements/$$f.txt; done

@@ -6,13 +6,14 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import fabric, guest, inventory, primitives, roles, runner_events, site
+from benchmarks import bmc, fabric, guest, inventory, primitives, roles, runner_events, site
 from benchmarks.process import HEAD, BenchmarkError
 
 ALL = {
     "inventory": inventory.rows,
     "primitives": primitives.rows,
     "fabric": fabric.rows,
+    "bmc": bmc.rows,
     "site": site.rows,
     "roles": roles.rows,
     "runner_events": runner_events.rows,

@@ -228,6 +228,55 @@ def health_page() -> str:
     return "".join(lines)
 
 
+def dialects_page() -> str:
+    """Return the page of how BMCs differ, from dialects.json."""
+    path = "plugins/plugin_utils/redfish/resources/dialects.json"
+    table = json.loads((ROOT / path).read_text(encoding="utf-8"))
+    rows, commits = table["rows"], ", ".join(f"{name} {commit[:8]}" for name, commit in table["commits"].items())
+    lines = [
+        "# Dialects of BMCs\n\n",
+        NOTE.format(path),
+        "\nHow BMCs differ from the Redfish standard. A row applies to each BMC with such resources.\n",
+        "Later rows replace changes of earlier ones. No real BMC was read by bedplate.\n",
+        f"Commits of the sources: {commits}.\n\n",
+    ]
+    for known, meaning in (
+        ("capture", "resources of a real or simulated machine, published by others"),
+        ("source", "code, release notes or issues of a project that commands such BMCs"),
+        ("manual", "documents of the vendor alone"),
+    ):
+        names = [f"`{row['id']}`" for row in rows if row["known_from"] == known]
+        lines.append(f"* Known from `{known}` ({meaning}), rows: {len(names)}. {', '.join(names)}\n")
+    for row in rows:
+        conditions = "; ".join(_condition(one) for one in row["when"])
+        changes = ", ".join(f"`{name}: {json.dumps(value)}`" for name, value in row["changes"].items())
+        lines.append(
+            f"\n## {row['id']}\n\n{row['about']} {row['effect']}\n\n* Recognised by: {conditions}\n* Changes: {changes}\n"
+            f"* Seen: {row['seen']}\n* Known from {row['known_from']}: {row['source']}\n"
+        )
+    return "".join(lines)
+
+
+def _condition(row: dict[str, Any]) -> str:
+    if "any" in row:
+        return " or ".join(_condition(one) for one in row["any"])
+    subject = f"{'each' if row.get('each') else 'one'} of `{row['in']}`" if row["in"] in _MANY else f"`{row['in']}`"
+    value = f" `{row['value']}`" if "value" in row else ""
+    return f"{subject}: `{row['at']}` {_TESTS[row['is']]}{value}"
+
+
+_MANY = ("systems", "managers", "media")
+_TESTS = {
+    "present": "is present",
+    "absent": "is absent",
+    "holds": "has",
+    "lacks": "does not have",
+    "like": "is like",
+    "exact": "is, with its letter case, like",
+    "below": "is a version before",
+}
+
+
 def _yes(value: bool) -> str:
     return "yes" if value else "no"
 
@@ -272,7 +321,7 @@ def readme(role: Path) -> str:
 def pages() -> dict[Path, str]:
     """Return all generated pages."""
     made = {"roles": roles_page, "files": files_page, "playbooks": playbooks_page, "plugins": plugins_page}
-    made["health"] = health_page
+    made |= {"health": health_page, "dialects": dialects_page}
     return {FOLDER / f"{name}.md": page() for name, page in made.items()} | {
         role / "README.md": readme(role) for role in roles()
     }

@@ -1,1 +1,1 @@
-"""Read and write the record of machines: serial numbers, MACs, system disks and fingerprints."""
+"""Read and write the record of machines beside the cluster file."""

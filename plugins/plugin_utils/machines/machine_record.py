@@ -45,7 +45,7 @@ class RecordError(ValueError):
 
 @dataclass(frozen=True)
 class Machine:
-    """Hold the recorded values of a machine; "" is no value.
+    """Hold the recorded values of a machine; "": not recorded.
 
     `serial`: of the system, as Redfish and DMI show it. `bmc_mac`: such as 3c:ec:ef:12:34:56. `boot_mac`: of the NIC that it boots from.
     `disk_serial`: of the system disk. `bmc_fingerprint`: SHA-256 of the BMC's certificate (DER), 64 hex digits.

@@ -20,7 +20,7 @@ from . import machine_record
 from .machine_record import NOTHING, Machine, Record, RecordError, identity
 from .machine_values import UNIQUE
 
-NEW, SAME, DIFFERS, TAKEN, REPLACED = "new", "same", "differs", "taken", "replaced"
+NEW, SAME, DIFFERS, TAKEN, REPLACED, HELD = "new", "same", "differs", "taken", "replaced", "held"
 KIND_DIFFERS, KIND_TAKEN = "machine-differs", "machine-taken"
 
 
@@ -38,7 +38,8 @@ class FoundValue:
 class Row:
     """A found value beside the recorded one.
 
-    `state`: new (written), same, differs (a finding), taken (a finding: `owner` has the value), replaced (written, since a person said so).
+    `state`: new (written), same, differs (a finding), taken (a finding: `owner` has the value), replaced (written, since a person said so),
+    held (not written, since another value of the node is a finding: both may be of another machine).
     """
 
     node: str
@@ -102,6 +103,10 @@ def compare(record: Record, found: Iterable[FoundValue], replaced: Collection[st
         result = _with(record, [row for row in rows if row.state in (NEW, REPLACED)])
         owners = _owners(result)
         judged = [_taken(row, owners) if row.state in (NEW, REPLACED) else row for row in rows]
+        refused = {row.node for row in judged if row.state in (DIFFERS, TAKEN)}
+        judged = [
+            replace(row, state=HELD) if row.node in refused and row.state in (NEW, REPLACED) else row for row in judged
+        ]
         if judged == rows:
             return Comparison(tuple(rows), result)
         # One that is refused leaves the recorded value, which may be that of another row.

@@ -234,7 +234,10 @@ def _read(state: State, request: Request) -> Reply:
     if state.spec.page and request.path.endswith("/EthernetInterfaces"):
         _page(found, request, state.spec.page)
     etag = _etag(state, request.path)
-    return Reply(200, found, {"ETag": etag, "Allow": "GET, HEAD, PATCH"} if etag else {})
+    allowed = (
+        "GET, HEAD, PATCH" if version_key(request.path) != request.path or request.path == _ACCOUNT else "GET, HEAD"
+    )
+    return Reply(200, found, {"Allow": allowed, **({"ETag": etag} if etag else {})})
 
 
 def _page(found: Json, request: Request, size: int) -> None:

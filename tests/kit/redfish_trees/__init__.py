@@ -8,7 +8,7 @@ further forms: DMTF's mockups (`.../index.json` below a folder for `/redfish/v1`
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,37 +24,43 @@ def tree_of(vendor: str) -> Tree:
 
 
 def foreign_tree(folder: Path) -> Tree:
-    """Return the resources of a mockup or of a flat capture, by the path that each states for itself."""
-    files = [*folder.rglob("index.json")] or [*folder.glob("_redfish_v1*.json")]
-    found: Tree = {}
-    for file in sorted(files):
-        resource = json.loads(file.read_text(encoding="utf-8"))
-        if isinstance(resource, dict):
-            if file.name == "index.json":
-                stated = "/redfish/v1/" + file.parent.relative_to(folder).as_posix().removeprefix(".").removeprefix(
-                    "redfish/v1"
-                )
-            else:
-                stated = file.stem.replace("_", "/")
-            found[str(resource.get("@odata.id") or stated)] = resource
-    return found
+    """Return the resources of a mockup or of a flat capture, by the path that each states for itself, or that its file's name means."""
+    mockup = sorted(folder.rglob("index.json"))
+    files = {file: _mockup_path(file.parent.relative_to(folder)) for file in mockup} or {
+        file: file.stem.replace("_", "/") for file in sorted(folder.glob("_redfish_v1*.json"))
+    }
+    read = {file: json.loads(file.read_text(encoding="utf-8")) for file in files}
+    # A registry states no path, and an underscore in its name is not a slash: a registry file has its path.
+    places = [
+        one["Uri"]
+        for resource in read.values()
+        if isinstance(resource, dict)
+        for one in resource.get("Location") or ()
+        if "Uri" in one
+    ]
+    by_stem = {str(place).replace("/", "_"): str(place) for place in places}
+    return {
+        str(resource.get("@odata.id") or by_stem.get(file.stem) or path): resource
+        for (file, path), resource in zip(files.items(), read.values(), strict=True)
+        if isinstance(resource, dict)
+    }
+
+
+def _mockup_path(folder: Path) -> str:
+    return f"/redfish/v1/{folder.as_posix().removeprefix('.').removeprefix('redfish/v1').strip('/')}"
 
 
 class Reader:
-    """Read a tree as a BMC answers: without regard to letter case and to a slash at the end. `paths` has each path that was read.
+    """Read a tree as a BMC answers: without regard to letter case and to a slash at the end. `paths` has each path that was read."""
 
-    `actual` is a function that returns the tree at the time of a read; without it the tree itself.
-    """
-
-    def __init__(self, tree: Tree, actual: Callable[[], Tree] | None = None) -> None:
-        self._tree = actual or (lambda: tree)
+    def __init__(self, tree: Tree) -> None:
+        self._resources = {_key(path): resource for path, resource in tree.items()}
         self.paths: list[str] = []
 
     def __call__(self, path: str) -> Mapping[str, Any]:
         self.paths.append(path)
-        by_key = {_key(one): resource for one, resource in self._tree().items()}
         try:
-            return by_key[_key(path)]
+            return self._resources[_key(path)]
         except KeyError:
             raise LookupError(path) from None
 

@@ -80,6 +80,29 @@ def test_a_refused_value_keeps_the_recorded_one_from_others():
     assert [row.state for row in compare(record, found, ["gpu002"]).rows] == ["taken", "taken"]
 
 
+def test_of_a_machine_that_differs_nothing_is_written_since_its_other_values_may_be_anothers():
+    found = [
+        value("gpu002", "serial", "B2"),
+        value("gpu002", "disk_serial", "D2"),
+        value("gpu003", "disk_serial", "D3"),
+    ]
+    comparison = compare(RECORD, found)
+    assert [row.state for row in comparison.rows] == ["differs", "held", "new"]
+    assert comparison.record == {**RECORD, "gpu003": Machine(disk_serial="D3")}
+    assert len(comparison.refused) == 1
+    assert states(*found, replaced=["gpu002"]) == ["replaced", "new", "new"]
+
+
+def test_a_held_value_is_free_for_no_other():
+    # gpu001 differs, so it does not get D1; the source is wrong about one of the two, and a person decides.
+    found = [
+        value("gpu001", "serial", "B1"),
+        value("gpu001", "disk_serial", "D1"),
+        value("gpu003", "disk_serial", "D1"),
+    ]
+    assert states(*found) == ["differs", "taken", "taken"]
+
+
 def test_one_fingerprint_may_be_that_of_many():
     assert states(*(value(node, "bmc_fingerprint", "ab" * 32) for node in NAMES)) == ["new"] * 3
 

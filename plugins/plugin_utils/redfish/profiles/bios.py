@@ -20,7 +20,7 @@ from ..resources.attribute_registry import (
     Attribute,
     AttributeRegistry,
 )
-from ..resources.attribute_rules import Block, allowed, block_of, mistake
+from ..resources.attribute_rules import Block, block_of, mistake
 from ..resources.reader import Get, Resource, link, optional, path_of, value
 from .profile_files import BiosProfile
 
@@ -141,6 +141,8 @@ def described(name: str, state: BiosState) -> Attribute:
     """Return an attribute of the registry; if the registry has no type, the one of the current value."""
     attribute = state.registry.of(name)
     found = state.attributes.get(name)
+    if attribute.kind in ("", STRING) and "password" in name.lower():
+        return replace(attribute, kind=PASSWORD)
     if attribute.kind or found is None:
         return attribute
     return replace(
@@ -155,6 +157,17 @@ def same(attribute: Attribute, one: Any, other: Any) -> bool:
     if attribute.kind in (ENUMERATION, STRING):
         return str(one) == str(other)
     return str(one).lower() == str(other).lower()
+
+
+def shown_value(found: Any) -> str:
+    """Return a value of an attribute as text, as JSON writes it, a text without quotes.
+
+    >>> shown_value(True), shown_value("On"), shown_value(""), shown_value(None)
+    ('true', 'On', '""', 'no value')
+    """
+    if found is None:
+        return "no value"
+    return str(found).lower() if isinstance(found, bool) else '""' if found == "" else str(found)
 
 
 def _near(name: str, known: Iterable[str]) -> list[str]:
@@ -199,17 +212,24 @@ def findings(profile: BiosProfile, state: BiosState) -> list[Finding]:
 def _finding(row: AttributeRow, state: BiosState) -> Finding:
     remedies = {
         UNKNOWN: "Correct the name in the profile.",
-        INVALID: f"Correct the value in the profile.{allowed(described(row.name, state), ' Allowed: ')}",
+        INVALID: "Correct the value in the profile.",
         PENDING: "Reset the machine.",
         BLOCKED: f"Set {', '.join(row.parents)} in the profile."
         if row.parents
         else "Remove the attribute from the profile.",
     }
-    shown = "not an attribute of this BIOS" if row.state == UNKNOWN else str(row.found)
+    is_secret = described(row.name, state).kind == PASSWORD
+    shown = (
+        "not an attribute of this BIOS"
+        if row.state == UNKNOWN
+        else "a password"
+        if is_secret
+        else shown_value(row.found)
+    )
     return Finding(
         KIND,
         f"BIOS attribute {row.name}",
-        str(row.desired),
+        "no password" if is_secret else shown_value(row.desired),
         f"{shown} ({row.state}{f': {row.reason}' if row.reason else ''})",
         remedies.get(row.state, "Write the profile to the BMC, and reset the machine."),
         NOTICE if row.state == PENDING else "error",

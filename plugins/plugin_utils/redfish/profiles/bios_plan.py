@@ -9,7 +9,7 @@ from typing import Any
 
 from ....module_utils.common.finding import Finding
 from ..resources.attribute_registry import AttributeRegistry
-from ..resources.attribute_rules import Values, block_of, forced, parents_of
+from ..resources.attribute_rules import Forced, Values, block_of, forced, parents_of
 from ..resources.dialects import Dialect
 from .bios import (
     BLOCKED,
@@ -24,6 +24,7 @@ from .bios import (
     compare,
     described,
     same,
+    shown_value,
 )
 from .profile_files import BiosProfile
 
@@ -73,29 +74,41 @@ def plan(profile: BiosProfile, state: BiosState, dialect: Dialect) -> BiosPlan:
     rows = {row.name: row for row in compare(profile, state)}
     left = [row for row in rows.values() if row.state in (UNKNOWN, INVALID)]
     todo = {name: row for name, row in rows.items() if row.state in WRITABLE}
-    first = {
-        name: row.desired
-        for name, row in todo.items()
-        if row.state != BLOCKED and _is_first(name, todo, state.registry)
-    }
-    after = _after({**state.attributes, **state.pending}, first, state.registry)
+    now = {**state.attributes, **state.pending}
+    free = {name: row.desired for name, row in todo.items() if row.state != BLOCKED}
+    ahead = {name: one for name, one in free.items() if _is_first(name, todo, state.registry)}
+    first, after = _round(ahead, now, rows, left, state)
     second = {}
+    settled = {*first, *(row.name for row in left)}
     for name, row in rows.items():
-        if (
-            name in first
-            or row.state in (UNKNOWN, INVALID)
-            or same(described(name, state), after.get(name), row.desired)
-        ):
+        if name in settled or same(described(name, state), after.get(name), row.desired):
             continue
         block = block_of(state.registry, name, after, now=False)
         if block:
             left.append(replace(row, state=BLOCKED, reason=block.reason, parents=block.parents))
         else:
             second[name] = row.desired
+    second, _ = _round(second, after, rows, left, state)
     rounds = [one for one in (first, second) if one]
     return BiosPlan(
         tuple(_patch(number, one, state, dialect) for number, one in enumerate(rounds, start=1)), tuple(left)
     )
+
+
+def _round(
+    written: dict[str, Any], now: Values, rows: Mapping[str, AttributeRow], left: list[AttributeRow], state: BiosState
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the attributes of a round and the values after it, as the registry predicts them.
+
+    An attribute that the registry would set to another value at once is not written: its row is added to `left`.
+    """
+    while True:
+        after, overruled = _after(now, written, state.registry)
+        if not overruled:
+            return written, after
+        for name, cause in overruled.items():
+            left.append(replace(rows[name], state=BLOCKED, reason=cause.reason, parents=cause.parents))
+        written = {name: one for name, one in written.items() if name not in overruled}
 
 
 def _is_first(name: str, todo: Collection[str], registry: AttributeRegistry) -> bool:
@@ -114,20 +127,16 @@ def _is_first(name: str, todo: Collection[str], registry: AttributeRegistry) -> 
     return False
 
 
-def _after(values: Values, written: Values, registry: AttributeRegistry) -> dict[str, Any]:
-    """Return the values after a reset, as the registry predicts them: what is written, and what that sets in turn."""
-    found = {**values, **written}
-    before = {**values}
+def _after(now: Values, written: Values, registry: AttributeRegistry) -> tuple[dict[str, Any], dict[str, Forced]]:
+    """Return the values after a reset, and the written attributes that the registry sets to other values."""
+    found = {**now, **written}
     for _ in range(_MOST_STEPS):
-        # Only what the write changes: what the registry says of today's values is already so, or does not hold on this machine.
-        today = forced(registry, before)
-        changed = {
-            name: one for name, one in forced(registry, found).items() if name not in written and today.get(name) != one
-        }
-        if not changed:
-            break
-        found |= changed
-    return found
+        changed = forced(registry, now, found)
+        overruled = {name: one for name, one in changed.items() if name in written}
+        if overruled or not changed:
+            return found, overruled
+        found |= {name: one.value for name, one in changed.items()}
+    return found, {}
 
 
 def _patch(number: int, attributes: Mapping[str, Any], state: BiosState, dialect: Dialect) -> Patch:
@@ -171,7 +180,13 @@ def _reason(name: str, state: BiosState) -> str:
 
 
 def _not_taken(name: str, desired: Any, state: BiosState, why: str, remedy: str) -> Finding:
-    return Finding(KIND, f"BIOS attribute {name}", str(desired), f"{state.attributes.get(name)} ({why})", remedy)
+    return Finding(
+        KIND,
+        f"BIOS attribute {name}",
+        shown_value(desired),
+        f"{shown_value(state.attributes.get(name))} ({why})",
+        remedy,
+    )
 
 
 def is_done(rows: Collection[AttributeRow]) -> bool:

@@ -29,8 +29,8 @@ _BMC_NAMES = (
     "*lifecycle controller*",
 )
 _BIOS_NAMES = ("bios*", "* bios*", "*_bios_*", "uefi*", "system rom*", "*sbios*")
-# Items that iDRAC and others list beside the installed one.
-_NOT_INSTALLED = ("previous-*", "available-*", "*-backup", "*backup*")
+# Copies that BMCs list beside the installed firmware: iDRAC's previous one, XCC's and iLO's backups, Supermicro's golden image.
+_NOT_INSTALLED = ("previous-*", "available-*", "*backup*", "redundant *", "*golden*")
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,11 @@ def read_inventory(get: Get, root: Resource | None = None) -> list[FirmwareItem]
     """Return the installed firmware of a machine, one GET for each item; none where the BMC has no inventory."""
     service = optional(get, link(optional(get, ROOT) if root is None else root, "UpdateService"))
     items = (_item(one) for one in members(get, link(service, "FirmwareInventory")))
-    return [one for one in items if not any(fnmatchcase(one.id.lower(), pattern) for pattern in _NOT_INSTALLED)]
+    return [one for one in items if not any(_is_named(one, pattern) for pattern in _NOT_INSTALLED)]
+
+
+def _is_named(item: FirmwareItem, pattern: str) -> bool:
+    return fnmatchcase(item.id.lower(), pattern) or fnmatchcase(item.name.lower(), pattern)
 
 
 def bios_version(items: list[FirmwareItem]) -> str:

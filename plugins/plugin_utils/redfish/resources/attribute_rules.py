@@ -102,12 +102,29 @@ def _words(rule: Dependency) -> str:
     return text
 
 
-def forced(registry: AttributeRegistry, values: Values) -> dict[str, Any]:
-    """Return attribute -> value for the attributes to which the registry gives another value while attributes have these values."""
-    found: dict[str, Any] = {}
+@dataclass(frozen=True)
+class Forced:
+    """Hold a value that the registry gives to an attribute, and the condition in words."""
+
+    value: Any
+    reason: str
+    parents: tuple[str, ...]
+
+
+def forced(registry: AttributeRegistry, before: Values, after: Values) -> dict[str, Forced]:
+    """Return attribute -> value for the attributes to which the registry gives another value when attributes change.
+
+    A dependency sets a value when its conditions begin to hold, and nothing while they hold: an attribute that must not change then has a
+    dependency of its state as well.
+    """
+    found: dict[str, Forced] = {}
     for rule in registry.dependencies:
-        if rule.property == CURRENT and _holds(registry, rule, values) and values.get(rule.attribute) != rule.value:
-            found[rule.attribute] = rule.value
+        if rule.property != CURRENT or after.get(rule.attribute) == rule.value:
+            continue
+        if _holds(registry, rule, after) and not _holds(registry, rule, before):
+            found[rule.attribute] = Forced(
+                rule.value, f"the registry sets {rule.value} when {_words(rule)}", _attributes(rule)
+            )
     return found
 
 
@@ -154,7 +171,7 @@ def _mistakes(attribute: Attribute, desired: Any) -> Iterator[str]:
         yield f"{_shown(desired)} is not a string{allowed(attribute, '. Allowed: ')}. Quote it in the profile"
     elif kind == ENUMERATION and attribute.values and desired not in attribute.values:
         near = did_you_mean(desired, attribute.values, fold=True)
-        yield f"{_shown(desired)} is not a value of it.{near} Allowed: {allowed(attribute)}"
+        yield f"{_shown(desired)} is not a legal value.{near} Allowed: {allowed(attribute)}"
     elif kind == STRING:
         yield from _wrong_text(attribute, str(desired))
 
@@ -165,9 +182,9 @@ def _wrong_number(attribute: Attribute, desired: Any) -> Iterator[str]:
         return
     low, high = attribute.lower, attribute.upper
     if (low is not None and desired < low) or (high is not None and desired > high):
-        yield f"{desired} is outside its limits. Allowed: {allowed(attribute)}"
+        yield f"{desired} is outside the limits. Allowed: {allowed(attribute)}"
     elif attribute.step and low is not None and (desired - low) % attribute.step:
-        yield f"{desired} is between its steps. Allowed: {allowed(attribute)}"
+        yield f"{desired} is between two steps. Allowed: {allowed(attribute)}"
 
 
 def _wrong_text(attribute: Attribute, desired: str) -> Iterator[str]:
@@ -180,7 +197,7 @@ def _wrong_text(attribute: Attribute, desired: str) -> Iterator[str]:
         except re.error:  # an expression of another dialect than Python's
             return
         if not fits:
-            yield f"{_shown(desired)} does not match its expression. Allowed: {attribute.pattern}"
+            yield f"{_shown(desired)} does not match the expression. Allowed: {attribute.pattern}"
 
 
 def allowed(attribute: Attribute, lead: str = "") -> str:

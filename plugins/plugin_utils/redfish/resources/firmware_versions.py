@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Compare versions of firmware by one rule; where it does not reach, the versions have no order.
 
-The rule. A version is cut into fields at `.`, `-`, `_`, `:`, `/` and blanks. Letter case and a `v` before a number do not count. Fields are
-compared from left to right. The first pair that differs decides, if both fields are decimal numbers. Fields with letters (`0a`, `3E`,
-`b12`) have no order: whether they are hexadecimal, a build or a board is not written in them. If all fields of the shorter version are
-equal, the longer version has no order to it. Text from the first bracket on, such as a date, is compared for equality only.
-Where there is no order, the result is `unknown`.
+The rule. A version is cut into fields at `.`, `-`, `_`, `:`, `/` and blanks. Letter case and a `v` before a number do not count. Two
+versions with different numbers of fields have no order: they can be of different schemes. Otherwise fields are compared from left to
+right, and the first pair that differs decides, if both are decimal numbers. Fields with letters (`0a`, `3E`, `b12`) have no order:
+whether they are hexadecimal, a build or a board is not written in them. Text from the first bracket on, such as a date, is compared for
+equality only. Without an order the result is `unknown`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def why_unknown(found: str, desired: str) -> str:
     """Return why two versions have no order, in words; "" if they have one.
 
     >>> why_unknown("2.1a", "2.1b"), why_unknown("2.20", "2.20.1")
-    ("'1a' and '1b' have no order", 'one has fields that the other does not have')
+    ("'1a' and '1b' have no order", 'one has 2 fields, the other 3')
     """
     return _compared(found.strip(), desired.strip())[1]
 
@@ -56,14 +56,14 @@ def _compared(found: str, desired: str) -> tuple[str, str]:
     if any(sign in desired for sign in _PATTERN_SIGNS):
         return (EQUAL, "") if fnmatchcase(found, desired) else (UNKNOWN, "a pattern has no order")
     have, want = fields(found), fields(desired)
-    for one, other in zip(have, want, strict=False):
+    if len(have) != len(want):
+        return UNKNOWN, f"one has {len(have)} fields, the other {len(want)}"
+    for one, other in zip(have, want, strict=True):
         if one.isdecimal() and other.isdecimal():
             if int(one) != int(other):
                 return (OLDER if int(one) < int(other) else NEWER), ""
         elif one != other:
             return UNKNOWN, f"{one!r} and {other!r} have no order"
-    if len(have) != len(want):
-        return UNKNOWN, "one has fields that the other does not have"
     if _brackets(found) != _brackets(desired):
         return UNKNOWN, "text in brackets has no order"
     return EQUAL, ""

@@ -1,0 +1,1 @@
+"""Build disk images of nodes, and the medium that starts the installer."""

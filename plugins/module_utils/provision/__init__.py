@@ -1,0 +1,1 @@
+"""Serve the orders of machines that are installed, and install a machine."""

@@ -1,0 +1,88 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Build the image of nodes, and the installer's kernel and initramfs."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: node_image
+short_description: Build a disk image of Debian for nodes, and the boot files of its installer
+version_added: 0.2.0
+description:
+  - Installs Debian with mmdebstrap, and writes one compressed disk with a GPT, signed shim and GRUB, BIOS boot, and an ext4 root.
+  - The folder has C(image.img.zst), C(image.json) and C(boot). An image of the same recipe is not built again.
+options:
+  recipe:
+    description: Release, kernel package, further packages, C(words) of the kernel's command line, C(units) to mask.
+    type: dict
+    default: {}
+  folder:
+    description: Where the image is written.
+    type: path
+    required: true
+  key:
+    description: Secret key of minisign without a password. Without it, the image is not signed.
+    type: path
+author: The bedplate authors (!UNKNOWN)
+attributes:
+  check_mode: {support: full, description: It predicts whether the image is built.}
+"""
+
+EXAMPLES = r"""
+- name: Build the image
+  bedplate.cluster.node_image:
+    recipe: {release: bookworm, packages: [chrony]}
+    folder: /var/lib/bedplate/provision/images/bookworm
+"""
+
+RETURN = r"""
+image: {description: 'Content of image.json: hashes and sizes.', type: dict, returned: when the image exists}
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.image.build_image import build
+from ansible_collections.bedplate.cluster.plugins.module_utils.image.recipe import Recipe
+from ansible_collections.bedplate.cluster.plugins.module_utils.image.tools import BuildError
+
+
+def existing(folder: Path, recipe: Recipe) -> dict[str, Any] | None:
+    """Return image.json of an image of this recipe, or None."""
+    try:
+        found = json.loads((folder / "image.json").read_text())
+    except (OSError, ValueError):
+        return None
+    is_same = isinstance(found, dict) and found.get("recipe") == recipe.digest and (folder / "image.img.zst").exists()
+    return found if is_same else None
+
+
+def main() -> None:
+    """Build the image if the folder has no image of the recipe."""
+    module = AnsibleModule(
+        {
+            "recipe": {"type": "dict", "default": {}},
+            "folder": {"type": "path", "required": True},
+            "key": {"type": "path", "no_log": False},
+        },
+        supports_check_mode=True,
+    )
+    folder, key = Path(module.params["folder"]), module.params["key"]
+    try:
+        given: dict[str, Any] = module.params["recipe"]
+        row: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in given.items()}
+        recipe = Recipe(**row)
+        found = existing(folder, recipe)
+        if found is None and not module.check_mode:
+            module.exit_json(changed=True, image=build(recipe, folder, key=Path(key) if key else None))
+    except (BuildError, OSError, TypeError) as error:
+        module.fail_json(msg=f"The image was not built. {error}")
+    module.exit_json(changed=found is None, image=found or {})
+
+
+if __name__ == "__main__":
+    main()

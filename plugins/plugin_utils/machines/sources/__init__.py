@@ -1,0 +1,1 @@
+"""Import machines from CSV, NetBox, MAAS, Warewulf and Ironic."""

@@ -1,0 +1,104 @@
+"""Each program of the installer goes wrong, always or at one call: the disk is unchanged, or it never boots, or it is complete."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+
+import pytest
+
+from tests.kit.provision import faulty
+from tests.kit.provision.machine import MIB, Machine, programs
+from tests.kit.provision.small_image import ROOT_START
+
+EVERY = int(os.environ.get("BEDPLATE_EVERY_CALL", "53"))
+"""Of the calls of a run, each one of so many is tested; 1 tests all."""
+
+
+def _fill(node: Machine) -> None:
+    """Put a disk with data into the machine: what an order to wipe destroys must not be destroyed by a fault before its claim."""
+    subprocess.run(
+        ["/usr/sbin/sfdisk", "-q", str(node.disk)],
+        input="label: gpt\nsize=8MiB\n",
+        text=True,
+        check=True,
+        capture_output=True,
+    )
+
+
+def judge(site, node: Machine, order, before: str, ended) -> str:
+    """Return what the disk is: unchanged, erased or complete. Anything else fails."""
+    data = node.disk.read_bytes()
+    reached = site.server.orders.state(order.id)["at"]
+    if node.digest() == before:
+        assert "report" not in reached or site.state(order) == "refused"
+        return "unchanged"
+    assert "claim" in reached, f"the disk was written before the claim\n{ended.console}"
+    if data[:MIB] == bytes(MIB) and data[-MIB:] == bytes(MIB):
+        assert site.state(order) != "written"
+        return "erased"
+    place = f"{node.disk}?offset={ROOT_START}"
+    assert (
+        "No errors"
+        in subprocess.run(["/usr/sbin/sfdisk", "--verify", str(node.disk)], capture_output=True, text=True).stdout
+    ), ended.console
+    assert subprocess.run(["/usr/sbin/e2fsck", "-fn", place], capture_output=True).returncode == 0, ended.console
+    for path, file in [*site.files().items(), ("/noise", None)]:
+        found = subprocess.run(["/usr/sbin/debugfs", "-R", f"cat {path}", place], capture_output=True).stdout
+        assert found == file.data if file else len(found) == 3 * MIB and hashlib.sha256(found).hexdigest(), (
+            ended.console
+        )
+    return "complete"
+
+
+@pytest.mark.parametrize("fault", [*faulty.FAULTS, faulty.ABSENT])
+@pytest.mark.parametrize("name", programs())
+def test_a_program_that_always_goes_wrong(site, node: Machine, name: str, fault: str) -> None:
+    _fill(node)
+    before = node.digest()
+    faulty.always(node, name, fault)
+    order = site.arm_for(node, wipe="yes")
+    ended = node.install()
+    found = judge(site, node, order, before, ended)
+    if (name == "poweroff" and fault != faulty.ABSENT) or (name == "sleep" and fault.startswith("prints")):
+        # The kernel switches off then: scripts/bedplate. A sleep of no time is no fault.
+        assert found == "complete"
+    else:
+        assert found == "unchanged", ended.console
+        assert ended.code == 1
+        assert site.state(order) in ("armed", "refused")
+
+
+def test_each_call(site, tmp_path) -> None:
+    """A program that works until one call. What the run of that call left is judged, and none of the calls may be without effect."""
+    node = Machine(tmp_path / "counted")
+    calls = faulty.at_call(node, 0, "fails")
+    order = site.arm_for(node)
+    assert node.install().code == 0
+    names = calls.read_text().split()
+    site.server.orders.release(order.id)
+    assert set(names) == set(programs()), "a program is in the list, and was not called"
+    results: dict[str, int] = {}
+    kinds = list(faulty.FAULTS)
+    for number in range(1, len(names) + 1):
+        for kind, fault in enumerate(kinds):
+            if (number * len(kinds) + kind) % EVERY:
+                continue
+            node = Machine(tmp_path / f"{number}-{kind}")
+            _fill(node)
+            faulty.at_call(node, number, fault)
+            before = node.digest()
+            order = site.arm_for(node, wipe="yes")
+            ended = node.install()
+            try:
+                found = judge(site, node, order, before, ended)
+            except AssertionError as error:
+                raise AssertionError(f"call {number} of {len(names)} ({names[number - 1]} {fault}): {error}") from None
+            assert found == "complete" or ended.code == 1
+            results[found] = results.get(found, 0) + 1
+            site.server.orders.release(order.id)
+            for disk in (node.disk, node.other):
+                disk.unlink()
+    print(len(names), results)
+    assert set(results) == {"unchanged", "erased", "complete"}
