@@ -52,7 +52,8 @@ class ActionModule(controller_call.ControllerAction):
             return []
         found = self._module("slurm_node", nodes=fold(nodes))
         if controller_call.is_lost(found):
-            return [f"{fold(nodes)}: Slurm must show that no job uses them: {found.get('msg', 'no answer')}"]
+            sworn = str(given.choices["power_without_slurm"])
+            return power_guard.without_slurm(nodes, sworn, str(found.get("msg", "no answer")))
         return power_guard.refusals(nodes, found["nodes"])
 
     def _powered(self, nodes: list[str], given: RunInput) -> dict[str, Any]:

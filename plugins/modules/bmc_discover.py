@@ -11,8 +11,8 @@ short_description: Compare the machines at the BMC addresses with the record
 version_added: 0.2.0
 description:
   - Reads the machine at each declared BMC address by Redfish, and compares it with the record of machines beside the cluster file.
-  - A machine at the address of another, one that differs from the record, one that is not on record, and a BMC that does not answer are
-    findings, and the task fails. An answer never overwrites a recorded value.
+  - A machine at the address of another, a machine with other values than the record, a machine that is not on record, and a BMC that does
+    not answer are findings, and the task fails. An answer never overwrites a recorded value.
   - With the variable C(bmc_record) new values are written into the record, and a certificate is trusted at first contact. Without it and
     without C(provision.bmc.ca) in the cluster file, a BMC without a recorded certificate receives no credential.
   - The accounts are the secrets C(bmc/NODE) and C(bmc_factory), each C(USER:PASSWORD) on one line.

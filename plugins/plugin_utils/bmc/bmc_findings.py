@@ -31,6 +31,8 @@ KINDS = {
 }
 _WORDS = {ERROR: "ERROR", WARNING: "WARNING", NOTICE: "NOTICE"}
 _MOST_LINES = 60
+_COLUMNS = ("severity", "state", "machines", "place")
+_WIDEST = 40  # characters of a column
 
 
 def of_error(target: Target, error: BmcError) -> Finding:
@@ -53,21 +55,26 @@ def of_error(target: Target, error: BmcError) -> Finding:
 
 
 def lines(findings: Iterable[Finding], targets: Mapping[str, Target], most: int = _MOST_LINES) -> list[str]:
-    """Return findings as lines, the gravest first: one for all machines with the same finding; at most `most`."""
+    """Return findings as rows of a table, the gravest first: one for all machines with the same finding; at most `most`."""
     groups: dict[Finding, list[str]] = {}
     for one in findings:
         groups.setdefault(_without_place(one, targets), []).append(one.machine)
-    rows = []
-    for key in ordered(groups):
-        names = groups[key]
-        where = key.where
-        if len(names) == 1 and names[0] in targets:
-            where = where.replace("BMC", f"BMC {targets[names[0]].address}", 1)
-        shown = replace(key, where=where, machine=fold(names) if len(set(names)) > 1 else names[0])
-        rows.append(f"{_WORDS[key.severity]:<7} {shown}")
+    rows = [_cells(key, groups[key], targets) for key in ordered(groups)]
+    shown = rows[:most]
+    widths = [min(_WIDEST, max((len(row[at]) for row in shown), default=0)) for at in range(len(_COLUMNS))]
+    text = ["  ".join(cell.ljust(width) for cell, width in zip(row, (*widths, 0), strict=True)) for row in shown]
     if len(rows) > most:
-        rows[most:] = [f"... and {len(rows) - most} more lines, all in the report"]
-    return rows
+        text.append(f"... and {len(rows) - most} more rows, all in the report")
+    return text
+
+
+def _cells(one: Finding, names: Sequence[str], targets: Mapping[str, Target]) -> tuple[str, ...]:
+    """Return severity, state, machines, place, and the difference with its remedy."""
+    where = one.where
+    if len(names) == 1 and names[0] in targets:
+        where = where.replace("BMC", f"BMC {targets[names[0]].address}", 1)
+    remedy = f" -> {one.remedy}" if one.remedy else ""
+    return _WORDS[one.severity], one.kind.removeprefix("bmc-"), fold(names), where, f"{one.difference}{remedy}"
 
 
 def _without_place(one: Finding, targets: Mapping[str, Target]) -> Finding:

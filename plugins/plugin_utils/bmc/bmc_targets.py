@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The declared BMCs of a cluster, each with what is on record of its machine, and the nodes that a person has named."""
+"""List the declared BMCs of a cluster with the recorded values of their machines, and the nodes that a person has named."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LIMITS = Limits()
 
 @dataclass(frozen=True)
 class Target:
-    """A declared BMC: the machine, its address, and what is on record. `rack` is "", `profile` None for a host outside the racks."""
+    """A declared BMC: the machine, its address, and its recorded values. `rack` is "", `profile` None for a host outside the racks."""
 
     node: str
     address: str
@@ -32,7 +32,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Reach:
-    """How BMCs are reached: TCP port, file of the CA ("": none), BMCs at once, seconds of a request."""
+    """Hold the way to BMCs: TCP port, file of the CA ("": none), BMCs at once, seconds of a request."""
 
     port: int = 443
     ca_file: str = ""

@@ -19,6 +19,7 @@ DISCOVER: dict[str, RunVariable] = {**REPORTS, "bmc_record": SWITCH}
 POWER: dict[str, RunVariable] = {
     "power": RunVariable("", "on, off, cycle", lambda value: value in ("on", "off", "cycle")),
     "power_nodes": _NODES,
+    "power_without_slurm": _NODES,
     "power_graceful": RunVariable(120, "whole seconds from 0 to 3600", number(0, 3600), as_whole),
 }
 FIRMWARE: dict[str, RunVariable] = {

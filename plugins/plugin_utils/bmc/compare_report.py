@@ -46,7 +46,7 @@ def findings_of(targets: Mapping[str, Target], contacts: Mapping[str, Contact[Co
 def _not_compared(target: Target, seen: Contact[Compared]) -> Finding:
     where = f"BMC {target.address}"
     if seen.error is None:
-        found = f"first contact, nobody has logged in; certificate SHA-256 {seen.fingerprint}"
+        found = f"first contact without a login; certificate SHA-256 {seen.fingerprint}"
         remedy = "Run bmc_discover.yml -e bmc_record=true first"
         return Finding(UNKNOWN, where, "", found, remedy, machine=target.node)
     if seen.error.kind == NOT_ALLOWED:

@@ -73,7 +73,7 @@ def profiles_of(targets: Mapping[str, Target], subject: str, cluster_file: str) 
 
 
 class Registries:
-    """Attribute registries by BIOS, each read from one machine: a registry has a thousand entries, and all machines of a model have one."""
+    """Attribute registries by BIOS, each read from one machine: a registry has a thousand entries, and all machines of a model share it."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -81,7 +81,7 @@ class Registries:
         self._known: dict[tuple[str, ...], AttributeRegistry] = {}
 
     def of(self, key: tuple[str, ...], read: Callable[[], AttributeRegistry]) -> AttributeRegistry:
-        """Return the registry of a key; others with this key wait for the first one. A failed read is no result."""
+        """Return the registry of a key; others with this key wait for the first one. A failed read is repeated by the next."""
         with self._guard:
             lock = self._locks.setdefault(key, threading.Lock())
         with lock:

@@ -78,12 +78,12 @@ def _identity(
     doubles: Mapping[str, str],
     records: bool,
 ) -> Finding | None:
-    """Return the finding about who answers, None if it is the machine on record, or a new one that the run records."""
+    """Return the finding about the machine that answers, None if it is the machine on record, or a new machine to record."""
     where = f"BMC {target.address}"
     if seen.error:
         return of_error(target, seen.error)
     if seen.value is None:
-        found = f"first contact, nobody has logged in; certificate SHA-256 {seen.fingerprint}"
+        found = f"first contact without a login; certificate SHA-256 {seen.fingerprint}"
         return Finding(UNKNOWN, where, "", found, f"Compare the fingerprint, then {_RECORD}", machine=target.node)
     recorded, machine = target.recorded.serial, seen.value
     serials = serials_of(machine)

@@ -74,7 +74,7 @@ def _may_be(key: str, value: str, recorded: str) -> bool:
 
 
 def boot_macs(machine: Machine) -> list[str]:
-    """Return the MACs of which one is that of the boot NIC: of NICs with a link; of all if the BMC shows no links."""
+    """Return the candidates for the boot NIC: MACs of NICs with a link; of all NICs if the BMC shows no links."""
     linked = [one.mac for one in machine.nics if one.has_link]
     return linked or [one.mac for one in machine.nics if one.has_link is None]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ...module_utils.common.hostlist import fold
+from ...module_utils.common.hostlist import HostlistError, expand, fold
 from ...module_utils.common.text import few
 
 ENDS_POWER = ("off", "cycle")
@@ -25,6 +25,21 @@ def refusals(nodes: Iterable[str], slurm: Mapping[str, Mapping[str, Any]]) -> li
         if why := refusal(slurm.get(node)):
             groups.setdefault(why, []).append(node)
     return [f"{fold(names)}: {why}" for why, names in groups.items()]
+
+
+def without_slurm(nodes: Iterable[str], named: str, error: str) -> list[str]:
+    """Return why the power of nodes must not end while Slurm does not answer: a person must name each of them as unused.
+
+    `named` is the hostlist of `power_without_slurm`, `error` the failure of the query.
+    """
+    try:
+        left = [node for node in nodes if node not in set(expand(named))]
+    except HostlistError as mistake:
+        return [f"power_without_slurm: {mistake}"]
+    if not left:
+        return []
+    remedy = f"If no job can run on them, as before Slurm is installed, name them once more: -e power_without_slurm={fold(left)}"
+    return [f"{fold(left)}: Slurm does not answer, so jobs may use them: {error.rstrip('. ')}. {remedy}"]
 
 
 def refusal(found: Mapping[str, Any] | None) -> str:

@@ -45,9 +45,9 @@ def run_input(
     extra: Mapping[str, Any],
     template: Callable[[Any], Any],
 ) -> RunInput:
-    """Return the input of a run. `variables` are those of the task, `extra` those of the command line.
+    """Return the input of a run. `variables` belong to the task, `extra` to the command line.
 
-    Raises RunError for a missing cluster file, mistakes in it, in variables, or in the record of machines.
+    Raises RunError for a missing cluster file, and for mistakes in the file, in variables, or in the record of machines.
     """
     if not variables.get("bedplate_cluster_file"):
         raise RunError(f"{playbook}.yml needs a cluster file: the inventory must be a file *.bedplate.yml")
