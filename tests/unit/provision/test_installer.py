@@ -70,7 +70,7 @@ def test_a_disk_with_data_is_written_when_that_was_ordered(site, node: Machine) 
     order = site.arm_for(node, wipe="yes")
     ended = node.install()
     assert (ended.code, site.state(order)) == (0, "written"), ended.console
-    assert "holds: gpt gpt PMBR" in ended.console
+    assert "holds: gpt PMBR data-at-byte-0" in ended.console
     assert DISK_SERIAL in ended.console
 
 

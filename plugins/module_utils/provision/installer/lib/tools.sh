@@ -41,7 +41,7 @@ tool_sha256() {
     sha256sum >"$RUN/hash" 2>"$RUN/error" && only_line "$RUN/hash" && HASH=${LINE%"  -"} && is_hash "$HASH"
 }
 
-# Sets TYPES to the names of all signatures on a device.
+# Sets TYPES to the names of all signatures on a device, each once.
 tool_wipefs() {
     TYPES=""
     wipefs --no-act --noheadings --output OFFSET,TYPE "$1" >"$RUN/wipefs" 2>"$RUN/error" || return 1
@@ -51,7 +51,7 @@ tool_wipefs() {
         [ $# = 2 ] || return 1
         case $1 in 0x*[!0-9a-f]* | 0x) return 1 ;; 0x*) ;; *) return 1 ;; esac
         case $2 in *[!A-Za-z0-9_.-]*) return 1 ;; esac
-        TYPES="$TYPES $2"
+        case "$TYPES " in *" $2 "*) ;; *) TYPES="$TYPES $2" ;; esac
     done <"$RUN/wipefs"
 }
 
