@@ -68,11 +68,12 @@ tool_ip_has() {
     return 1
 }
 
+# No other CA counts: without --capath curl also takes those of the system.
 # Sends a file and keeps the answer: tool_post URL BODY ANSWER. Sets STATUS to that of HTTP.
 tool_post() {
     STATUS=""
     rm_file "$3"
-    curl -q --silent --show-error --proto =https --tlsv1.2 --noproxy '*' --connect-timeout 20 --max-time 120 --cacert "$CONF/ca.pem" \
+    curl -q --silent --show-error --proto =https --tlsv1.2 --noproxy '*' --connect-timeout 20 --max-time 120 --cacert "$CONF/ca.pem" --capath "$CONF" \
         --header "@$RUN/authorization" --data-binary "@$2" --output "$3" --write-out '%{http_code}\n' "$1" \
         >"$RUN/status" 2>"$RUN/curl.error" || return 1
     only_line "$RUN/status" && STATUS=$LINE && case $STATUS in [1-5][0-9][0-9]) ;; *) return 1 ;; esac
@@ -81,7 +82,7 @@ tool_post() {
 # Prints what a URL has. A transfer below 1 kB/s for a minute is cut.
 tool_fetch() {
     curl -q --silent --show-error --fail --proto =https --tlsv1.2 --noproxy '*' --connect-timeout 20 --speed-limit 1000 --speed-time 60 \
-        --cacert "$CONF/ca.pem" "$1" 2>>"$RUN/curl.error"
+        --cacert "$CONF/ca.pem" --capath "$CONF" "$1" 2>>"$RUN/curl.error"
 }
 
 tool_mkfifo() { mkfifo "$1" 2>"$RUN/error" && [ -p "$1" ]; }
