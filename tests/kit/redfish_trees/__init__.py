@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.resources.reader import MissingResourceError
+
 FOLDER = Path(__file__).parent
 VENDORS = tuple(sorted(path.parent.name for path in FOLDER.glob("*/tree.json")))
 Tree = dict[str, dict[str, Any]]
@@ -62,7 +64,7 @@ class Reader:
         try:
             return self._resources[_key(path)]
         except KeyError:
-            raise LookupError(path) from None
+            raise MissingResourceError(path) from None
 
 
 def _key(path: str) -> str:

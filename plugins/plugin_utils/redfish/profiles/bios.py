@@ -21,7 +21,7 @@ from ..resources.attribute_registry import (
     AttributeRegistry,
 )
 from ..resources.attribute_rules import Block, block_of, mistake
-from ..resources.reader import Get, Resource, link, optional, path_of, value
+from ..resources.reader import Get, Resource, link, mapping, mappings, optional, path_of, texts, value
 from .profile_files import BiosProfile
 
 # States of an attribute. PENDING: the desired value applies at the next reset. OVERWRITTEN: the next reset replaces the desired value.
@@ -75,14 +75,18 @@ def read_state(get: Get, system: Resource, registry: AttributeRegistry | None = 
         return BiosState(version=version)
     settings_path = link(bios, "@Redfish.Settings/SettingsObject")
     settings = optional(get, settings_path)
-    attributes = dict(bios.get("Attributes") or {})
-    staged = settings.get("Attributes") or {}
+    attributes = dict(mapping(bios.get("Attributes")))
+    staged = mapping(settings.get("Attributes"))
     return BiosState(
         path=path_of(bios) or link(system, "Bios"),
         settings_path=settings_path or path_of(bios) or link(system, "Bios"),
         version=version,
         attributes=attributes,
-        pending={name: one for name, one in staged.items() if one is not None and one != attributes.get(name)},
+        pending={
+            name: one
+            for name, one in staged.items()
+            if one is not None and "@" not in name and one != attributes.get(name)
+        },
         messages=_messages(bios, settings),
         registry=attribute_registry.find(get, bios) if registry is None else registry,
     )
@@ -91,20 +95,20 @@ def read_state(get: Get, system: Resource, registry: AttributeRegistry | None = 
 def _messages(bios: Resource, settings: Resource) -> dict[str, str]:
     """Return attribute -> text of @Redfish.Settings.Messages and of the message annotations of the settings object; success is left out."""
     found: dict[str, str] = {}
-    for name, annotation in (settings.get("Attributes") or {}).items():
+    for name, annotation in mapping(settings.get("Attributes")).items():
         if name.endswith("@Message.ExtendedInfo") and isinstance(annotation, list):
-            found[name.partition("@")[0]] = " ".join(_text(one) for one in annotation if isinstance(one, Mapping))
-    for message in value(bios, "@Redfish.Settings/Messages") or ():
-        if not isinstance(message, Mapping) or str(message.get("MessageId") or "").rpartition(".")[2] == "Success":
+            found[name.partition("@")[0]] = " ".join(_text(one) for one in mappings(annotation))
+    for message in mappings(value(bios, "@Redfish.Settings/Messages")):
+        if str(message.get("MessageId") or "").rpartition(".")[2] == "Success":
             continue
-        names = [str(one).rpartition("/")[2] for one in message.get("RelatedProperties") or ()] or [""]
+        names = [one.rpartition("/")[2] for one in texts(message.get("RelatedProperties"))] or [""]
         for name in names:
             found[name] = f"{found.get(name, '')} {_text(message)}".strip()
     return found
 
 
 def _text(message: Mapping[str, Any]) -> str:
-    arguments = ", ".join(str(one) for one in message.get("MessageArgs") or ())
+    arguments = ", ".join(texts(message.get("MessageArgs")))
     text = str(message.get("Message") or message.get("MessageId") or "")
     return text if message.get("Message") or not arguments else f"{text} ({arguments})"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ....module_utils.common.finding import NOTICE, WARNING, Finding
 from ..resources.firmware_versions import EQUAL, NEWER, OLDER, UNKNOWN, compare, why_unknown
-from ..resources.reader import ROOT, Get, Resource, link, members, optional, value
+from ..resources.reader import ROOT, Get, Resource, link, mappings, members, optional, path_of
 from .profile_files import Component, FirmwareProfile
 
 # A component of the profile that no item of the inventory matches.
@@ -95,11 +95,7 @@ def _item(resource: Resource) -> FirmwareItem:
 
 def _kind(identity: str, name: str, resource: Mapping[str, Any]) -> str:
     """Return the kind of an item by what it relates to, then by its names. ERoT, FPGA and CPLD of a BMC are not the BMC."""
-    related = [
-        str(one.get("@odata.id") or "").lower()
-        for one in value(resource, "RelatedItem") or ()
-        if isinstance(one, Mapping)
-    ]
+    related = [path_of(one).lower() for one in mappings(resource.get("RelatedItem"))]
     words = [identity.lower(), name.lower(), str(resource.get("Description") or "").lower()]
     if any(part in word for word in words for part in ("erot", "fpga", "cpld")):
         return OTHER

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .reader import ROOT, Get, Resource, link, optional, path_of, value
+from .reader import ROOT, Get, Resource, link, mapping, mappings, optional, path_of, value
 
 ENUMERATION, INTEGER, BOOLEAN, STRING, PASSWORD = "Enumeration", "Integer", "Boolean", "String", "Password"
 _ENTRIES = "RegistryEntries"
@@ -90,17 +90,17 @@ def find(get: Get, bios: Resource) -> AttributeRegistry:
 def _located(get: Get, name: str) -> Iterator[str]:
     """Yield where the registry of this name can be: the English location first."""
     collection = optional(get, link(optional(get, ROOT), "Registries") or f"{ROOT}Registries")
-    paths = [path_of(one) for one in collection.get("Members") or () if isinstance(one, Mapping)]
+    paths = [path_of(one) for one in mappings(collection.get("Members"))]
     found = [path for path in paths if _last(path) == name.lower()] if name else []
     candidates = [path for path in paths if _last(path).startswith(_BIOS_REGISTRY)]
     if not found and len(candidates) == 1:
         found = candidates
     for path in found or ([f"{path_of(collection) or f'{ROOT}Registries'}/{name}"] if name else []):
         file = optional(get, path)
-        locations = [one for one in file.get("Location") or () if isinstance(one, Mapping)]
+        locations = mappings(file.get("Location"))
         for location in sorted(locations, key=lambda one: one.get("Language") != _LANGUAGE):
             uri = location.get("Uri")
-            yield str(uri.get("@odata.id") if isinstance(uri, Mapping) else uri or "")
+            yield uri if isinstance(uri, str) else path_of(mapping(uri))
         yield path
 
 
@@ -110,12 +110,8 @@ def _last(path: str) -> str:
 
 def parse(resource: Resource, path: str = "") -> AttributeRegistry:
     """Return a registry from its resource. Entries without a name, and dependencies without a target, are left out."""
-    attributes = (
-        _attribute(one) for one in value(resource, f"{_ENTRIES}/Attributes") or () if isinstance(one, Mapping)
-    )
-    dependencies = (
-        _dependency(one) for one in value(resource, f"{_ENTRIES}/Dependencies") or () if isinstance(one, Mapping)
-    )
+    attributes = (_attribute(one) for one in mappings(value(resource, f"{_ENTRIES}/Attributes")))
+    dependencies = (_dependency(one) for one in mappings(value(resource, f"{_ENTRIES}/Dependencies")))
     return AttributeRegistry(
         path or path_of(resource),
         {one.name: one for one in attributes if one.name},
@@ -133,8 +129,8 @@ def _attribute(entry: Mapping[str, Any]) -> Attribute:
         hidden=is_true(entry.get("Hidden")),
         values=tuple(
             str(one.get("ValueName") or one.get("ValueDisplayName"))
-            for one in entry.get("Value") or ()
-            if isinstance(one, Mapping) and (one.get("ValueName") or one.get("ValueDisplayName"))
+            for one in mappings(entry.get("Value"))
+            if one.get("ValueName") or one.get("ValueDisplayName")
         ),
         lower=_number(entry.get("LowerBound")),
         upper=_number(entry.get("UpperBound")),
@@ -158,8 +154,7 @@ def _dependency(entry: Mapping[str, Any]) -> Dependency:
                 one.get("MapFromValue"),
                 str(one.get("MapTerms") or "AND"),
             )
-            for one in body.get("MapFrom") or ()
-            if isinstance(one, Mapping)
+            for one in mappings(body.get("MapFrom"))
         ),
         str(body.get("MapToAttribute") or entry.get("DependencyFor") or ""),
         str(body.get("MapToProperty") or ""),

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from .firmware_versions import OLDER, compare
-from .reader import ROOT, Get, Resource, link, members, optional, path_of, value
+from .reader import ROOT, Get, Resource, link, mappings, members, optional, path_of, value
 
 _RESET = "Actions/#ComputerSystem.Reset"
 SETTINGS_LINK = "@Redfish.Settings/SettingsObject"
@@ -41,9 +41,7 @@ def gather(get: Get, serial: str = "") -> Evidence:
     root = get(ROOT)
     systems = tuple(members(get, link(root, "Systems") or f"{ROOT}Systems"))
     system = choose_system(systems, serial)
-    managed_by = [
-        optional(get, path_of(one)) for one in value(system, "Links/ManagedBy") or () if isinstance(one, Mapping)
-    ]
+    managed_by = [optional(get, path_of(one)) for one in mappings(value(system, "Links/ManagedBy"))]
     managers = tuple(filter(None, managed_by)) or tuple(members(get, link(root, "Managers") or f"{ROOT}Managers"))
     return Evidence(
         root=root,
@@ -74,7 +72,7 @@ def choose_system(systems: Iterable[Resource], serial: str = "") -> Resource:
 
     The serial number of a single System is not compared here: another one is a finding of the caller.
     """
-    able = [one for one in systems if one.get("Boot") and value(one, _RESET)]
+    able = [one for one in systems if isinstance(one.get("Boot"), Mapping) and isinstance(value(one, _RESET), Mapping)]
     if len(able) > 1 and serial:
         able = [one for one in able if serial in serials_of(one)]
     if len(able) == 1:

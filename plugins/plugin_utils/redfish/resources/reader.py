@@ -43,13 +43,28 @@ def link(resource: Resource, at: str) -> str:
     >>> link({"Bios": {"@odata.id": "/redfish/v1/systems/1/bios"}}, "Bios"), link({}, "Bios")
     ('/redfish/v1/systems/1/bios', '')
     """
-    found = value(resource, at)
-    return str(found.get(_ID) or "") if isinstance(found, Mapping) else ""
+    return path_of(mapping(value(resource, at)))
+
+
+def mapping(found: Any) -> Mapping[str, Any]:
+    """Return an object as it is, and an empty one for a value of another type, which BMCs send now and then."""
+    return found if isinstance(found, Mapping) else {}
+
+
+def mappings(found: Any) -> list[Mapping[str, Any]]:
+    """Return the objects in a list; values of other types are left out, and so is a value that is not a list."""
+    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+
+
+def texts(found: Any) -> list[str]:
+    """Return the texts and numbers in a list as texts; an empty list for a value that is not a list."""
+    return [str(one) for one in found if isinstance(one, (str, int, float))] if isinstance(found, list) else []
 
 
 def path_of(resource: Resource) -> str:
     """Return the path that a resource states for itself, "" if it states none."""
-    return str(resource.get(_ID) or "")
+    found = resource.get(_ID)
+    return found if isinstance(found, str) else ""
 
 
 def same_path(one: str, two: str) -> bool:
@@ -84,10 +99,9 @@ def _members(get: Get, path: str) -> Iterator[Resource]:
     while path and path not in seen and len(seen) < _MOST_PAGES:
         seen.add(path)
         page = optional(get, path)
-        for member in page.get(_MEMBERS) or ():
-            if not isinstance(member, Mapping):
-                continue
+        for member in mappings(page.get(_MEMBERS)):
             resource = member if len(member) > 1 else optional(get, path_of(member))
             if resource:
                 yield resource
-        path = str(page.get(_NEXT) or "")
+        following = page.get(_NEXT)
+        path = following if isinstance(following, str) else ""

@@ -40,7 +40,9 @@ def test_registry_of_a_tree(name: str, attributes: int, dependencies: int) -> No
 
 
 def test_english_registry_is_read_if_others_are_listed_first() -> None:
-    assert found_in(tree_of("lenovo"), "lenovo").path == "/schemas/registries/BiosAttributeRegistry.1.0.0.json"
+    tree = tree_of("lenovo")
+    tree["/schemas/registries/zh/BiosAttributeRegistry.1.0.0.json"] = {"RegistryEntries": {"Attributes": []}}
+    assert found_in(tree, "lenovo").path == "/schemas/registries/BiosAttributeRegistry.1.0.0.json"
 
 
 def test_name_of_the_bios_resource_decides_between_two() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -116,6 +117,13 @@ def test_row_is_recognised(row: str) -> None:
     dialect = dialects.recognise(evidence)
     assert row in dialect.rows
     assert {name: getattr(dialect, name) for name in changes} == changes
+
+
+def test_page_of_tests_has_the_counts() -> None:
+    known = [row.known_from for row in dialects.rows()]
+    page = (Path(__file__).parents[4] / "docs/testing.md").read_text(encoding="utf-8")
+    capture, source, manual = map(known.count, ("capture", "source", "manual"))
+    assert f"{capture} from captures, {source} from the source of other projects, {manual} from a manual" in page
 
 
 def test_the_standard_has_no_dialect() -> None:
