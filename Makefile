@@ -11,7 +11,7 @@ export BEDPLATE_TOOLS := required
 export MOLECULE_GLOB := molecule/*/molecule.yml
 
 # Ansible's loader compiles the collection in each process; what tests start keeps the compiled code. Not for benchmarks, nor for sanity.
-TESTS := lint-ansible unit simulation playbook-tests test-core-min test-core-max molecule guest test-full $(addprefix full-,slurm slurm-refused \
+TESTS := lint-ansible unit simulation playbook-tests test-core-min test-core-max molecule guest metal test-full $(addprefix full-,slurm slurm-refused \
   slurm-packages roles nodes guest gpu daytwo daytwo2 driver health update)
 $(TESTS): export PYTHONPATH := $(CURDIR)/tests/kit/compiled
 # Without it each of the processes compiles the tests again.
@@ -118,6 +118,10 @@ test: test-fast sanity-and-playbooks simulation test-core-min test-core-max mole
 .PHONY: guest
 guest: venv  ## Roles on a virtual machine that reboots, under emulation (as root)
 	pytest -m guest -x -rA -o faulthandler_timeout=1800 --durations=0 tests/guest
+
+.PHONY: metal
+metal: venv  ## Bare machines with Secure Boot install an image from a medium, boot it, and refuse what was not ordered (as root)
+	pytest -m metal -x -rA -s -o faulthandler_timeout=1800 --durations=0 tests/guest
 
 .PHONY: test-full
 test-full: venv tools guest  ## Slurm 24.11 and 26.05 from Debian's archive; the real driver, compiled; containers, dnf, a site without a network (as root)

@@ -35,6 +35,19 @@ GUESTS_NEED = {
     "ssh-keygen": "openssh-client",
 }
 """The same, for virtual machines, which need no containers."""
+METAL_NEEDS = {
+    **GUESTS_NEED,
+    "xorriso": "xorriso",
+    "mcopy": "mtools",
+    "mkfs.vfat": "dosfstools",
+    "sfdisk": "fdisk",
+    "zstd": "zstd",
+    "curl": "curl",
+    "minisign": "minisign",
+}
+"""The same, for bare machines: virtual machines with UEFI that install an image."""
+FIRMWARE = Path("/usr/share/OVMF/OVMF_CODE_4M.ms.fd")
+"""UEFI with Secure Boot and Microsoft's keys, of the package ovmf."""
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 NETWORK_HELPERS = ("/usr/lib/podman/netavark", "/usr/libexec/podman/netavark", "/usr/lib/cni/bridge")
 
@@ -109,24 +122,26 @@ def has_podman() -> bool:
     return shutil.which("podman") is not None
 
 
-def missing_packages(guests: bool = False) -> list[str]:
-    """Return the packages that the lab needs and this machine lacks; with `guests` those for virtual machines alone."""
+def missing_packages(guests: bool = False, metal: bool = False) -> list[str]:
+    """Return the packages that the lab needs and this machine lacks; with `guests` or `metal` those for virtual or bare machines alone."""
     # A login shell of a plain user, and `su`, leave the sbin folders out.
     path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
-    needed = GUESTS_NEED if guests else NEEDED
+    needed = METAL_NEEDS if metal else GUESTS_NEED if guests else NEEDED
     missing = {package for command, package in needed.items() if not shutil.which(command, path=path)}
     if not KEYRING.exists():
         missing.add("debian-archive-keyring")
-    if not guests and not any(Path(helper).exists() for helper in NETWORK_HELPERS):
+    if metal and not FIRMWARE.exists():
+        missing.add("ovmf")
+    if not guests and not metal and not any(Path(helper).exists() for helper in NETWORK_HELPERS):
         has_netavark = succeeds(["apt-cache", "show", "netavark"])
         missing.add("netavark" if has_netavark else "containernetworking-plugins")
     return sorted(missing)
 
 
-def install_missing(guests: bool = False) -> None:
-    """Install what is missing by apt; on a machine that has everything, do nothing. With `guests`, for virtual machines alone."""
+def install_missing(guests: bool = False, metal: bool = False) -> None:
+    """Install what is missing by apt; on a machine that has everything, do nothing. `guests` and `metal` as for missing_packages."""
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", "/usr/bin:/bin"), "/usr/sbin", "/sbin"])
-    missing = missing_packages(guests)
+    missing = missing_packages(guests, metal)
     if not missing:
         return
     if not shutil.which("apt-get"):
@@ -137,14 +152,14 @@ def install_missing(guests: bool = False) -> None:
     apt = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q", "-o", "DPkg::Lock::Timeout=300"]
     capture([*apt, "update"], why="The package lists could not be read.", timeout=300)
     # Only fresh lists tell which network helper this release has.
-    missing = missing_packages(guests)
+    missing = missing_packages(guests, metal)
     say("host", f"installing {', '.join(missing)}")
     capture(
         [*apt, "install", "-y", "--no-install-recommends", *missing],
         why=f"Could not install {', '.join(missing)}. On Ubuntu the component `universe` must be enabled.",
         timeout=900,
     )
-    if still := missing_packages(guests):
+    if still := missing_packages(guests, metal):
         raise LabError(f"apt installed everything without an error, but still missing: {', '.join(still)}")
 
 

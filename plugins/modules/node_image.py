@@ -21,6 +21,10 @@ options:
     description: Where the image is written.
     type: path
     required: true
+  installer:
+    description: Folder with the sources of the installer, C(finish.sh), C(hooks), C(scripts) and C(lib).
+    type: path
+    required: true
   key:
     description: Secret key of minisign without a password. Without it, the image is not signed.
     type: path
@@ -34,6 +38,7 @@ EXAMPLES = r"""
   bedplate.cluster.node_image:
     recipe: {release: bookworm, packages: [chrony]}
     folder: /var/lib/bedplate/provision/images/bookworm
+    installer: /usr/local/share/bedplate/installer
 """
 
 RETURN = r"""
@@ -67,18 +72,19 @@ def main() -> None:
         {
             "recipe": {"type": "dict", "default": {}},
             "folder": {"type": "path", "required": True},
+            "installer": {"type": "path", "required": True},
             "key": {"type": "path", "no_log": False},
         },
         supports_check_mode=True,
     )
-    folder, key = Path(module.params["folder"]), module.params["key"]
+    folder, installer, key = Path(module.params["folder"]), Path(module.params["installer"]), module.params["key"]
     try:
         given: dict[str, Any] = module.params["recipe"]
         row: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in given.items()}
         recipe = Recipe(**row)
         found = existing(folder, recipe)
         if found is None and not module.check_mode:
-            module.exit_json(changed=True, image=build(recipe, folder, key=Path(key) if key else None))
+            module.exit_json(changed=True, image=build(recipe, folder, installer, Path(key) if key else None))
     except (BuildError, OSError, TypeError) as error:
         module.fail_json(msg=f"The image was not built. {error}")
     module.exit_json(changed=found is None, image=found or {})

@@ -21,10 +21,14 @@ _failed: list[str] = []
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what boots a guest, unless -m names the mark."""
-    if "guest" in re.findall(r"\w+", str(config.option.markexpr)):
-        return
-    left_out = [item for item in items if item.get_closest_marker("guest")]
+    """Leave out what boots a guest or a bare machine, unless -m names the mark."""
+    named = set(re.findall(r"\w+", str(config.option.markexpr)))
+    left_out = [
+        item
+        for item in items
+        if any(item.get_closest_marker(mark) for mark in ("guest", "metal"))
+        and not any(item.get_closest_marker(mark) for mark in named)
+    ]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]

@@ -35,7 +35,7 @@ PROGRAMS = {
 }
 """Program -> Debian package that has it."""
 INSTALLER = Path(__file__).parents[1] / "provision" / "installer"
-_FINISH = Path(__file__).with_name("finish.sh")
+"""Folder with finish.sh, hooks, scripts and lib, in a checkout. Ansible ships it to a provision host beside this program."""
 _SHIM, _GRUB = "usr/lib/shim/{}", "usr/lib/grub/x86_64-efi-signed/{}"
 _BOOT = {
     "shim.efi": _SHIM.format("shimx64.efi.signed"),
@@ -56,7 +56,7 @@ def build(recipe: Recipe, out: Path, installer: Path = INSTALLER, key: Path | No
         Path(scratch).chmod(0o755)
         root, raw = Path(scratch) / "root", Path(scratch) / "disk"
         identity = disk.Disk(0, str(uuid.uuid4()), uuid.uuid4().hex[:8].upper())
-        _install(recipe, root, identity)
+        _install(recipe, root, identity, installer)
         boot = out / "boot"
         _boot_files(recipe, root, boot, installer)
         used = int(call(["du", "-sxm", "--apparent-size", str(root)]).split()[0])
@@ -69,7 +69,7 @@ def build(recipe: Recipe, out: Path, installer: Path = INSTALLER, key: Path | No
     return facts
 
 
-def _install(recipe: Recipe, root: Path, identity: disk.Disk) -> None:
+def _install(recipe: Recipe, root: Path, identity: disk.Disk, installer: Path) -> None:
     serial = f"{identity.esp_serial[:4]}-{identity.esp_serial[4:]}"
     arguments = " ".join([identity.root_uuid, serial, f"'{recipe.words}'", *recipe.units])
     call(
@@ -82,7 +82,7 @@ def _install(recipe: Recipe, root: Path, identity: disk.Disk) -> None:
             '--dpkgopt=force-unsafe-io',
             *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "info", "locale", "man")),
             f"--include={','.join(recipe.installed)}",
-            f'--customize-hook=chroot "$1" sh -s {arguments} <{_FINISH}',
+            f'--customize-hook=chroot "$1" sh -s {arguments} <{installer / "finish.sh"}',
             '--customize-hook=rm -f "$1"/usr/sbin/policy-rc.d "$1"/etc/resolv.conf "$1"/etc/hostname',
             '--customize-hook=rm -f "$1"/etc/dpkg/dpkg.cfg.d/99mmdebstrap',
             recipe.release,

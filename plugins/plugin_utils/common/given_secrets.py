@@ -58,7 +58,9 @@ class GivenSecrets:
             return None
         place = f"{VARIABLE}.{name}"
         if not NAME.match(name):
-            raise SecretError(f"{place}: not a name of a secret; allowed: a-z, 0-9 and _, such as munge_key")
+            raise SecretError(
+                f"{place}: not a name of a secret; allowed: a-z, 0-9 and _, such as munge_key, or bmc/NODE"
+            )
         found = self._read(place, self._evaluated(place, values[name]))
         if not found.data:
             raise SecretError(f"{place}: is empty. Check the expression, such as the name of the environment variable")

@@ -18,7 +18,9 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.files impo
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.manifest import digest
 
 KINDS = ("password", "bytes")
-NAME = re.compile(r"[a-z0-9_]{1,100}\Z")
+BMC_FOLDER = "bmc/"
+"""Secrets of BMCs are in a folder, one for each machine: bmc/gpu001."""
+NAME = re.compile(rf"(?:[a-z0-9_]{{1,100}}|{BMC_FOLDER}[A-Za-z0-9][A-Za-z0-9.-]{{0,62}})\Z")
 # No sign at all: such a password needs no quoting in a URL, in SQL, in a shell, in an ini file.
 _ALPHABET = string.ascii_letters + string.digits
 _LENGTH = {"password": 32, "bytes": 32}
@@ -66,7 +68,7 @@ class SecretStore:
         The placeholder is the same every time and differs from every secret: check mode shows a change, as it must.
         """
         if not NAME.match(name):
-            raise SecretError(f"secret {name!r}; allowed: a name of a-z, 0-9 and _, as munge_key")
+            raise SecretError(f"secret {name!r}; allowed: a name of a-z, 0-9 and _, as munge_key, or bmc/NODE")
         path = self.directory / name
         try:
             data = self._read(path)
@@ -137,7 +139,8 @@ class SecretStore:
         return data
 
     def _history(self, name: str) -> Path:
-        return self.directory / f".{name}.known"
+        path = self.directory / name
+        return path.with_name(f".{path.name}.known")
 
     def _remember(self, name: str, value: str) -> None:
         if value in self.known(name):
@@ -154,13 +157,13 @@ class SecretStore:
     def _make(self, path: Path, data: bytes) -> None:
         """Write a secret: of many forks that do this at once one wins, and all read what the winner wrote."""
         try:
-            self._make_directory()
+            self._make_directory(path.parent)
             write_new(path, data, 0o400)
         except OSError as error:
             raise SecretError(f"{path} cannot be made by {user_name()}: {error.strerror}") from error
 
-    def _make_directory(self) -> None:
-        missing = [path for path in (self.directory, *self.directory.parents) if not path.exists()]
+    def _make_directory(self, directory: Path) -> None:
+        missing = [path for path in (directory, *directory.parents) if not path.exists()]
         for path in reversed(missing):
             path.mkdir(mode=0o700, exist_ok=True)
 

@@ -49,6 +49,8 @@ OTHER_TAGS = (
     "restore",
     "verify",
     "fabric",
+    "bmc",
+    "power",
     "mirror",
     "snapshot",
     "always",

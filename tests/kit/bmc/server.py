@@ -16,7 +16,7 @@ from tests.kit.bmc.spec import Spec, faults_of, spec_of
 from tests.kit.bmc.state import State
 
 _REASON = "Simulated"
-_PACK_FROM = 1
+_LINGER_S = 2.0
 
 
 class Connection(asyncio.Protocol):
@@ -87,7 +87,8 @@ class Connection(asyncio.Protocol):
         self._transport.write(text)
         self._is_busy = False
         if request.headers.get("connection", "").lower() == "close":
-            self._transport.close()
+            # A close at once can end the connection before the answer is read.
+            asyncio.get_running_loop().call_later(_LINGER_S, self._transport.close)
         else:
             self._next()
 

@@ -88,7 +88,7 @@ def test_missing_commands_are_named_by_package(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_machine_without_apt_is_told_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "missing_packages", lambda guests: ["podman"])
+    monkeypatch.setattr(host, "missing_packages", lambda guests, metal: ["podman"])
     monkeypatch.setattr(shutil, "which", lambda *_args, **_kwargs: None)
     with pytest.raises(LabError, match=r": podman[\s\S]*Debian 12, Debian 13, Ubuntu 24\.04") as caught:
         host.install_missing()

@@ -17,6 +17,8 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.transport
 
 from .conftest import Made
 
+SHORT = {"power_s": 0.3}
+
 
 def power(bmc: Bmc, wanted: str, read_only: bool = False, **choices: Any) -> Change:
     with Client(bmc, read_only=read_only) as client:
@@ -62,7 +64,7 @@ def test_check_mode_only_reads(make: Made, wanted: str) -> None:
 
 @pytest.mark.parametrize(("before", "wanted"), [("Off", "on"), ("On", "off"), ("On", "reset"), ("On", "cycle")])
 def test_accepted_and_not_taken(make: Made, before: str, wanted: str) -> None:
-    simulated, bmc = make(power=before, faults={"not_taken": ["power"]})
+    simulated, bmc = make(SHORT, power=before, faults={"not_taken": ["power"]})
     with pytest.raises(BmcError) as caught:
         power(bmc, wanted)
     error = caught.value
@@ -83,7 +85,7 @@ def test_reset_without_a_time_is_not_proven(make: Made) -> None:
 @pytest.mark.parametrize(("before", "wanted", "sent"), [("Off", "on", "On"), ("On", "reset", "ForceRestart")])
 def test_lost_answer_is_decided_by_the_state(make: Made, before: str, wanted: str, sent: str, cut_after: bool) -> None:
     faults = {"cut": 1, "cut_after": cut_after, "methods": ["POST"]}
-    simulated, bmc = make(power=before, faults=faults)
+    simulated, bmc = make({} if cut_after else SHORT, power=before, faults=faults)
     if cut_after:
         assert power(bmc, wanted).changed
         assert simulated.state()["resets"] == [sent]

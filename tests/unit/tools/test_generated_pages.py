@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.backup import backup_variables
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.bmc import bmc_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.variable_names import VARIABLES
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.recover import recover_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import roll_variables
@@ -24,6 +25,7 @@ BY_ACTIONS = {
     **upgrade_variables.VARIABLES,
     **backup_variables.BACKUP,
     **backup_variables.RESTORE,
+    **{name: one for known in bmc_variables.PLAYBOOKS.values() for name, one in known.items()},
 }
 PAGES = reference.pages()
 DATA = yaml.safe_load((ROOT / "tools/playbooks.yml").read_text(encoding="utf-8"))
@@ -71,6 +73,11 @@ def test_every_variable_of_a_playbook_is_described_and_every_described_one_is_us
 )
 def test_a_backup_and_a_restore_describe_all_variables_that_they_accept(playbook: str, variables: dict[str, object]):
     assert set(DATA["playbooks"][playbook]["variables"]) == set(variables)
+
+
+@pytest.mark.parametrize("playbook", bmc_variables.PLAYBOOKS)
+def test_the_playbooks_of_bmcs_describe_all_variables_that_they_accept(playbook: str):
+    assert set(DATA["playbooks"][playbook]["variables"]) == set(bmc_variables.PLAYBOOKS[playbook])
 
 
 def test_the_fabric_playbooks_describe_all_variables_that_they_accept():

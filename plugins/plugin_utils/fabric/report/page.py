@@ -20,11 +20,12 @@ from markupsafe import Markup
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, WARNING, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import guid_of
 
+from ...common.junit import xml_text
 from ..core.fabric_model import Plan
 from ..core.guid_files import is_guid
 from ..core.places import KINDS, End
 from .cable_list import Item, Row, bill
-from .svg import COLOURS, picture, xml_text
+from .svg import COLOURS, picture
 
 # Of a cable's row, what the page shows; with it go the kinds of the findings at its ends.
 _COLUMNS = attrgetter("cable", "state", "kind", "purpose", "rail", "a_label", "length_m")

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
@@ -12,6 +11,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding im
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import HostlistError, fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 
+from ...common.junit import xml_text
 from ..core.fabric_model import Plan
 from ..core.host_tree import Branch
 from ..core.places import counted, worst
@@ -32,18 +32,8 @@ _ONE = {1: "leaf", 2: "spine", 3: "core"}
 _LETTER = 9
 # A page may not make a picture smaller than this.
 LARGE = 960
-# Signs that fit into a box, and what no XML may have in it.
+# Signs that fit into a box.
 _FITS = 15
-_NO_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
-def xml_text(value: object) -> str:
-    """Return a value as text that XML and HTML can hold, with `?` for the signs that they cannot.
-
-    >>> xml_text("a\\x00b")
-    'a?b'
-    """
-    return _NO_XML.sub("?", str(value))
 
 
 def text(value: object) -> str:

@@ -5,7 +5,7 @@
 # Removes both copies of the partition table, and proves it.
 make_unbootable() {
     for place in 0 $((BYTES - MIB)); do
-        tool_dd if=/dev/zero of="$DISK" bs=$MIB count=1 seek="$place" oflag=seek_bytes conv=notrunc,fsync || return 1
+        tool_dd if=/dev/zero of="$DISK" bs="$MIB" count=1 seek="$place" oflag=seek_bytes conv=notrunc,fsync || return 1
         hash_mib "$DISK" "$place" && [ "$HASH" = "$ZEROS" ] || return 1
     done
 }
@@ -23,9 +23,9 @@ write_image() {
         { exec 3>"$RUN/stream"; tool_tee "$RUN/stream"; echo $? >"$RUN/status.tee"; } |
         { tool_unpack; echo $? >"$RUN/status.unpack"; } |
         {
-            tool_dd of="$RUN/first" bs=$MIB count=1 iflag=fullblock
+            tool_dd of="$RUN/first" bs="$MIB" count=1 iflag=fullblock
             echo $? >"$RUN/status.first"
-            tool_dd of="$DISK" bs=$MIB count=$((mibs - 1)) seek=1 iflag=fullblock conv=notrunc,fsync
+            tool_dd of="$DISK" bs="$MIB" count="$((mibs - 1))" seek=1 iflag=fullblock conv=notrunc,fsync
             echo $? >"$RUN/status.rest"
         }
     wait
@@ -40,8 +40,8 @@ write_image() {
 read_back() {
     { echo 3 >"$PROC/sys/vm/drop_caches"; } 2>/dev/null || say "the page cache could not be dropped"
     {
-        tool_dd if="$RUN/first" bs=$MIB
-        tool_dd if="$DISK" bs=$MIB skip=1 count=$((mibs - 1)) iflag=fullblock
+        tool_dd if="$RUN/first" bs="$MIB"
+        tool_dd if="$DISK" bs="$MIB" skip=1 count="$((mibs - 1))" iflag=fullblock
     } | {
         tool_sha256
         printf '%s\n' "$HASH" >"$RUN/status.read"

@@ -22,11 +22,11 @@ find_nic() {
             only_line "$interface/address" || continue
             [ "$LINE" = "$order_mac" ] && NIC=${interface##*/} number=$((number + 1))
         done
-        [ $number = 0 ] && [ $waited -lt "$SECONDS_TO_APPEAR" ] || break
+        [ "$number" = 0 ] && [ "$waited" -lt "$SECONDS_TO_APPEAR" ] || break
         tool_sleep 1 || refuse "sleep does not work"
         waited=$((waited + 1))
     done
-    [ $number = 1 ] || refuse "$number interfaces of this machine have the MAC $order_mac"
+    [ "$number" = 1 ] || refuse "$number interfaces of this machine have the MAC $order_mac"
     # From here on a refusal can be reported: the network is raised for that, too.
     REACHED=nic
 }
@@ -68,11 +68,11 @@ find_disk() {
             serial_of "$block" || refuse "the serial number of ${block##*/} cannot be read"
             [ "$SERIAL" = "$order_disk" ] && BLOCK=$block number=$((number + 1))
         done
-        [ $number = 0 ] && [ $waited -lt "$SECONDS_TO_APPEAR" ] || break
+        [ "$number" = 0 ] && [ "$waited" -lt "$SECONDS_TO_APPEAR" ] || break
         tool_sleep 1 || refuse "sleep does not work"
         waited=$((waited + 1))
     done
-    [ $number = 1 ] || refuse "$number disks of this machine have the serial number $order_disk"
+    [ "$number" = 1 ] || refuse "$number disks of this machine have the serial number $order_disk"
     DISK="$DEV/${BLOCK##*/}"
     [ -b "$DISK" ] || [ -f "$DISK" ] || refuse "$DISK is not a disk"
     only_line "$BLOCK/ro" && [ "$LINE" = 0 ] || refuse "$DISK is read-only, or its state cannot be read"

@@ -12,9 +12,9 @@ prove_tools() {
     printf bedplate >"$RUN/letters"
     tool_sha256 <"$RUN/letters" && [ "$HASH" = "$LETTERS" ] || refuse "sha256sum does not work"
     # dd: reads at an offset, writes at an offset.
-    hash_mib "$sample" $MIB && [ "$HASH" = "$ZEROS" ] || refuse "dd does not read"
-    tool_dd if="$RUN/letters" of="$sample" bs=$MIB seek=$((2 * MIB)) oflag=seek_bytes conv=notrunc,fsync || refuse "dd does not write"
-    tool_dd if="$sample" bs=8 count=1 skip=$((2 * MIB)) iflag=skip_bytes,fullblock >"$RUN/read"
+    hash_mib "$sample" "$MIB" && [ "$HASH" = "$ZEROS" ] || refuse "dd does not read"
+    tool_dd if="$RUN/letters" of="$sample" bs="$MIB" seek="$((2 * MIB))" oflag=seek_bytes conv=notrunc,fsync || refuse "dd does not write"
+    tool_dd if="$sample" bs=8 count=1 skip="$((2 * MIB))" iflag=skip_bytes,fullblock >"$RUN/read"
     tool_sha256 <"$RUN/read" && [ "$HASH" = "$LETTERS" ] || refuse "dd does not write"
     hash_mib "$sample" $((2 * MIB)) && [ "$HASH" != "$ZEROS" ] || refuse "dd does not read what it wrote"
     prove_wipefs
@@ -48,13 +48,13 @@ prove_wipefs() {
 hash_pipe() {
     {
         tool_sha256 && printf '%s\n' "$HASH" >"$2"
-        tool_dd of=/dev/null bs=$MIB
+        tool_dd of=/dev/null bs="$MIB"
     } <"$1"
 }
 
 # Sets HASH to that of 1 MiB of a disk, from byte $2 on.
 hash_mib() {
     HASH=""
-    tool_dd if="$1" bs=$MIB count=1 skip="$2" iflag=skip_bytes,fullblock >"$RUN/mib" || return 1
+    tool_dd if="$1" bs="$MIB" count=1 skip="$2" iflag=skip_bytes,fullblock >"$RUN/mib" || return 1
     tool_sha256 <"$RUN/mib"
 }

@@ -26,7 +26,7 @@ read_manifest() {
     while read -r mode hash path rest; do
         [ -z "$ended" ] && [ -z "$rest" ] || refuse "the seed's manifest has more than its lines"
         if [ "$mode" = end ]; then
-            [ "$hash" = $number ] && [ -z "$path" ] || refuse "the seed's manifest is cut"
+            [ "$hash" = "$number" ] && [ -z "$path" ] || refuse "the seed's manifest is cut"
             ended=yes
             continue
         fi
@@ -37,7 +37,7 @@ read_manifest() {
         plan_file "$mode" "$hash" "$path" "$RUN/seed/$number"
         number=$((number + 1))
     done <"$RUN/seed/manifest"
-    [ -n "$ended" ] && [ $number -gt 0 ] || refuse "the seed's manifest is cut"
+    [ -n "$ended" ] && [ "$number" -gt 0 ] || refuse "the seed's manifest is cut"
 }
 
 # Appends the commands of debugfs that write a file, and what must be read back.

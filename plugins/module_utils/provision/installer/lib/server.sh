@@ -10,7 +10,7 @@ raise_network() {
     tool_ip_up "$NIC" || { REACHED=""; refuse "ip cannot set $NIC up"; }
     waited=0
     until only_line "$SYS/class/net/$NIC/carrier" && [ "$LINE" = 1 ]; do
-        [ $waited -lt "$SECONDS_TO_APPEAR" ] || { REACHED=""; refuse "$NIC has no link"; }
+        [ "$waited" -lt "$SECONDS_TO_APPEAR" ] || { REACHED=""; refuse "$NIC has no link"; }
         tool_sleep 1 || { REACHED=""; refuse "sleep does not work"; }
         waited=$((waited + 1))
     done
@@ -31,7 +31,7 @@ send() {
     attempt=0
     until tool_post "$order_server/orders/$order_id/$verb" "$RUN/body" "$RUN/answer.$verb"; do
         attempt=$((attempt + 1))
-        [ $attempt -lt $ATTEMPTS ] || return 1
+        [ "$attempt" -lt "$ATTEMPTS" ] || return 1
         tool_sleep 3 || return 1
     done
 }

@@ -4,7 +4,7 @@
 
 write_table() {
     table="$RUN/table"
-    tool_truncate "$table" "$BYTES" && tool_dd if="$RUN/first" of="$table" bs=$MIB conv=notrunc || refuse "the partition table cannot be made"
+    tool_truncate "$table" "$BYTES" && tool_dd if="$RUN/first" of="$table" bs="$MIB" conv=notrunc || refuse "the partition table cannot be made"
     tool_last_partition "$table" || refuse "the image has no GPT that sfdisk reads"
     [ $((START * 512)) = "$order_root_start" ] || refuse "the last partition of the image begins at sector $START, which is not the order's root_start"
     number=$PARTITION
@@ -19,7 +19,7 @@ write_table() {
 # Copies 1 MiB of the table to the same place of the disk, and reads it back.
 write_end() {
     hash_mib "$table" "$1" && wanted=$HASH && [ "$HASH" != "$ZEROS" ] || refuse "the partition table is empty at byte $1"
-    tool_dd if="$table" of="$DISK" bs=$MIB count=1 skip="$1" iflag=skip_bytes,fullblock seek="$1" oflag=seek_bytes conv=notrunc,fsync ||
+    tool_dd if="$table" of="$DISK" bs="$MIB" count=1 skip="$1" iflag=skip_bytes,fullblock seek="$1" oflag=seek_bytes conv=notrunc,fsync ||
         refuse "$DISK cannot be written at byte $1"
     hash_mib "$DISK" "$1" && [ "$HASH" = "$wanted" ] || refuse "$DISK has not what was written at byte $1"
 }

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The variables of the playbooks that command BMCs: their defaults, and mistakes in their values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..common import run_variables
+from ..common.run_variables import SWITCH, RunVariable, as_whole, number
+
+_FOLDER = RunVariable("", "the path of a folder", lambda value: isinstance(value, str))
+_PORT = RunVariable(443, "a TCP port from 1 to 65535", number(1, 65535), as_whole)
+_NODES = RunVariable("", "names of nodes as a hostlist, such as gpu[01-04]", lambda value: isinstance(value, str))
+_MOST_NODES = number(1, 1_000_000)
+COMMON: dict[str, RunVariable] = {"bmc_port": _PORT}
+REPORTS: dict[str, RunVariable] = {**COMMON, "bmc_report": _FOLDER}
+DISCOVER: dict[str, RunVariable] = {**REPORTS, "bmc_record": SWITCH}
+POWER: dict[str, RunVariable] = {
+    "power": RunVariable("", "on, off, cycle", lambda value: value in ("on", "off", "cycle")),
+    "power_nodes": _NODES,
+    "power_without_slurm": _NODES,
+    "power_graceful": RunVariable(120, "whole seconds from 0 to 3600", number(0, 3600), as_whole),
+}
+FIRMWARE: dict[str, RunVariable] = {
+    "firmware_wave": RunVariable(8, "a number of nodes from 1", _MOST_NODES, as_whole),
+    "firmware_per_rack": RunVariable(None, "a number of nodes from 1", _MOST_NODES, as_whole),
+    "firmware_per_partition": RunVariable(None, "a number of nodes from 1", _MOST_NODES, as_whole),
+}
+PREFIXES = {"bmc_": DISCOVER, "power": POWER, "firmware_": FIRMWARE}
+"""First letters of variables -> all of them: a name of another playbook is not misspelt."""
+PLAYBOOKS: dict[str, dict[str, RunVariable]] = {
+    "bmc_discover": DISCOVER,
+    "power": {**POWER, **COMMON},
+    "firmware": {**FIRMWARE, **REPORTS},
+    "bios": REPORTS,
+}
+"""Playbook -> the variables that it takes."""
+
+
+def mistakes(variables: Mapping[str, object], playbook: str) -> list[str]:
+    """Return each misspelt variable of a playbook, each value that is not allowed, and each missing variable.
+
+    `on` and `off` without quotes are YAML's true and false; as text of `-e` they are not.
+    """
+    own = PLAYBOOKS[playbook]
+    prefixes = [prefix for prefix, known in PREFIXES.items() if set(known) & set(own)]
+    found = [
+        text
+        for prefix in prefixes
+        for text in run_variables.mistakes(_plain(variables), PREFIXES[prefix], prefix, f"{playbook}.yml")
+    ]
+    if playbook == "power":
+        found += [
+            f"{name} is missing; allowed: {POWER[name].allowed}. Set it with -e {name}={example}"
+            for name, example in (("power", "off"), ("power_nodes", "gpu[01-04]"))
+            if name not in variables
+        ]
+    return found
+
+
+def choices(variables: Mapping[str, object], playbook: str) -> dict[str, Any]:
+    """Return the value of each variable of a playbook, by its whole name. Raises ValueError for values that `mistakes` names."""
+    return run_variables.choices(_plain(variables), PLAYBOOKS[playbook], "")
+
+
+def _plain(variables: Mapping[str, object]) -> dict[str, object]:
+    """Return the variables with `power` as a text where YAML has read on or off as a boolean."""
+    words: dict[object, str] = {True: "on", False: "off"}
+    power = variables.get("power")
+    return {**variables, "power": words[power]} if isinstance(power, bool) else dict(variables)
