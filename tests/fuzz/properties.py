@@ -52,6 +52,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.n
     netfile,
     with_guids,
 )
+from tests.fuzz.machines import imported, recorded
 from tests.fuzz.pilot import pilot
 from tests.kit import partitions_reader
 
@@ -336,4 +337,6 @@ PROPERTIES: dict[str, Callable[[str], None]] = {
     "package_sources": package_sources,
     "settings": settings,
     "pilot": pilot,
+    "imported": imported,
+    "recorded": recorded,
 }

@@ -136,6 +136,19 @@ VERSION_ID="9.5"
 """,
 )
 
+_RECORDS = (
+    """\
+{
+ "format": 1,
+ "about": "x",
+ "machines": {
+  "gpu001": {"serial": "S1", "bmc_mac": "3c:ec:ef:00:01:01", "boot_mac": "3c:ec:ef:00:01:02", "disk_serial": "D1"},
+  "gpu002": {"serial": "S2", "bmc_fingerprint": "abababababababababababababababababababababababababababababababab"}
+ }
+}
+""",
+)
+
 
 def seeds() -> list[tuple[str, str]]:
     """Return properties and texts as they are in order."""
@@ -154,7 +167,24 @@ def seeds() -> list[tuple[str, str]]:
     found += [("settings", text) for text in (_SETTINGS, *_GPUS)]
     found += [("pilot", text) for text in (*_PILOT, _GPUS[0], *_SOURCES)]
     found += [("written", "gpu1\ngpu2"), ("written", "o'brien #2\n" + "g" * 58)]
+    found += [("imported", text) for text in _exports()]
+    found += [("recorded", text) for text in _RECORDS]
     return found
+
+
+def _exports() -> list[str]:
+    """Return exports of other systems: the kind in the first line, then each file after a line with ====."""
+    folder = UNIT.parent / "machines/sources/exports"
+    return [
+        "\n====\n".join([kind, *((folder / name).read_text() for name in names)])
+        for kind, names in (
+            ("netbox", ["netbox-devices.json", "netbox-interfaces.json"]),
+            ("netbox.csv", ["netbox-devices.csv", "netbox-interfaces.csv"]),
+            ("maas", ["maas-machines.json"]),
+            ("warewulf", ["warewulf-nodes.conf"]),
+            ("ironic", ["ironic-nodes.json", "ironic-ports.json", "gpu002.json"]),
+        )
+    ] + ["csv\n====\nname;serial;bmc mac\ngpu001;S1;3C-EC-EF-00-01-01\n'gpu002';S2;\n"]
 
 
 def _joined(directory: Path, *names: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit.plays import play
+from tests.unit.machines.sources.standing_server import standing
 
 BASE = (Path(__file__).parents[1] / "cluster/base.yml").read_text()
 pytestmark = pytest.mark.playbooks
@@ -58,3 +59,33 @@ def test_a_misspelt_variable_writes_nothing(tmp_path: Path):
     assert done.returncode != 0
     assert "did you mean import_replace?" in done.stdout
     assert not site.record.exists()
+
+
+def test_a_token_is_in_no_output(tmp_path: Path):
+    site, token = Site(tmp_path), "nbt_canary.0123456789abcdef"
+    (tmp_path / "token").write_text(token)
+    devices = [{"id": 1, "name": "gpu01", "serial": "S1"}]
+    with standing(tmp_path) as server:
+        server.answer = lambda path, *_rest: (
+            200,
+            {"results": devices if path.endswith("/devices/") else [], "next": None},
+        )
+        options = {
+            "import_from": f"netbox:{server.url}",
+            "import_token_file": tmp_path / "token",
+            "import_ca": server.ca,
+        }
+        arguments = [one for name, value in options.items() for one in ("-e", f"{name}={value}")]
+        done = play(
+            "-i",
+            tmp_path / "lab.bedplate.yml",
+            "playbooks/import_machines.yml",
+            *arguments,
+            "-vvvv",
+            "--diff",
+            no_proxy="*",
+        )
+    assert (done.returncode, recap(done)) == (0, "1"), done.stdout
+    assert [headers["Authorization"] for _path, _query, headers in server.requests] == [f"Bearer {token}"] * 2
+    assert "canary" not in done.stdout
+    assert "canary" not in site.record.read_text()

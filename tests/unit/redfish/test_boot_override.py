@@ -118,6 +118,16 @@ def test_continuous_is_not_once(make: Made) -> None:
     assert simulated.state()["boot"]["BootSourceOverrideEnabled"] == "Once"
 
 
+def test_machine_that_was_read_before_a_change_is_read_again(make: Made) -> None:
+    simulated, bmc = make()
+    override(bmc, SET)
+    with Client(bmc) as client:
+        machine = read_machine(client, only=(PENDING,))
+        clear_override(client, machine)
+        assert set_override(client, machine, SET).changed
+    assert simulated.state()["boot"]["BootSourceOverrideTarget"] == "Cd"
+
+
 def test_another_uri_is_a_change(make: Made) -> None:
     simulated, bmc = make()
     override(bmc, Override(HTTP, uri=URI))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import base64
 import pickle
 import threading
 import time
@@ -109,6 +110,10 @@ def test_wrong_password_is_refused(make: Made) -> None:
     with pytest.raises(BmcError) as caught, Client(replace(bmc, account=Account("root", "wrong-canary"))):
         pass
     assert (caught.value.kind, caught.value.status) == (errors.REFUSED, 401)
+    client = Client(replace(bmc, account=Account("root", "wrong-canary")))
+    with pytest.raises(BmcError), client:
+        pass
+    assert client._connection._https.sock is None
     assert simulated.state()["sessions"] == 0
 
 
@@ -195,6 +200,20 @@ def test_cut_patch_is_not_repeated(make: Made) -> None:
         client.patch(SYSTEM, ONCE)
     assert caught.value.kind == errors.CUT
     assert simulated.state()["requests"]["PATCH"] == 1
+
+
+def test_cut_delete_is_repeated_and_a_missing_resource_is_deleted(make: Made) -> None:
+    simulated, bmc = make()
+    other = Client(bmc)
+    other.open()
+    with Client(bmc) as client:
+        simulated.faults(cut=1, cut_after=True, methods=["DELETE"], paths=["/Sessions/1"])
+        assert client.delete("/redfish/v1/SessionService/Sessions/1").status == 204
+        with pytest.raises(BmcError) as caught:
+            client.delete("/redfish/v1/SessionService/Sessions/1")
+        assert caught.value.kind == errors.MISSING
+    other.close()
+    assert not other.session_left
 
 
 def test_machine_in_post_is_waited_for(make: Made) -> None:
@@ -355,6 +374,7 @@ def test_no_secret_in_errors(make: Made) -> None:
         assert "canary" not in shown
         assert "short'" not in shown
         assert token not in shown
+        assert base64.b64encode(b"root:basic-canary").decode() not in shown
     assert "canary" not in f"{bmc!r} {bmc.account!r} {client!r}"
 
 

@@ -129,7 +129,7 @@ RUN = """
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("slow_s", [0.0, 8.0])
+@pytest.mark.parametrize("slow_s", [0.0, 20.0])
 def test_signal_deletes_all_sessions(simulation: Simulation, number: signal.Signals, slow_s: float) -> None:
     simulated = [simulation.add() for _one in range(4)]
     listed = [[one.node, one.address, one.port, one.fingerprint] for one in simulated]
@@ -143,10 +143,13 @@ def test_signal_deletes_all_sessions(simulation: Simulation, number: signal.Sign
             one.faults(slow_s=slow_s, paths=[SYSTEM])
         time.sleep(0.2)
         process.send_signal(number)
+        sent = time.monotonic()
         time.sleep(0.1)
         for one in simulated:
             one.faults()
-        process.wait(20)
+        process.wait(40)
+    # Requests in progress are not waited for.
+    assert time.monotonic() - sent < 15
     # A signal that was waited for still ends the process as it would have without.
     assert process.returncode == -number
     assert sum(one.state()["sessions"] for one in simulated) == 0

@@ -179,7 +179,7 @@ case "$*" in
   *cdrom*) echo "Force Boot from CD/DVD" >{folder}/device ;;
   *pxe*) echo "Force PXE" >{folder}/device ;;
   esac
-  case "$*" in *options=efiboot) touch {folder}/efi ;; esac ;;
+  case "$*" in *options=efiboot) [ -e {folder}/drops ] || touch {folder}/efi ;; esac ;;
 *"bootparam get 5")
   if [ -e {folder}/device ]; then
     echo "   - Boot Flag Valid"; echo "   - Options apply to only next boot"
@@ -213,6 +213,13 @@ def test_boot_device_once_and_cleared(tmp_path: Path, device: str, is_efi: bool)
     assert not set_boot(bmc, device, is_efi=is_efi).changed
     assert set_boot(bmc, NONE).before == str(BootFlags(device, True, is_efi, True))
     assert not set_boot(bmc, NONE).changed
+
+
+def test_dropped_efi_flag_is_not_taken(tmp_path: Path) -> None:
+    (tmp_path / "drops").touch()
+    with pytest.raises(BmcError) as caught:
+        set_boot(double(tmp_path), CDROM)
+    assert (caught.value.expected, caught.value.found) == ("cdrom UEFI once", "cdrom legacy once")
 
 
 def test_password_is_in_the_environment_alone(tmp_path: Path) -> None:

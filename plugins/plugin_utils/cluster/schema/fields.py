@@ -340,7 +340,9 @@ def json_schema(rule: Field) -> dict[str, Any]:
         if required := [name for name, below in rule.fields.items() if below.required]:
             schema["required"] = required
         if rule.short:
-            return {"description": schema.pop("description"), "anyOf": [schema, {"type": "string"}]}
+            choices = rule.fields[rule.short].choices
+            text = {"enum": list(choices)} if choices else {"type": "string"}
+            return {"description": schema.pop("description"), "anyOf": [schema, text]}
     if rule.type == "map" and rule.item:
         schema["additionalProperties"] = json_schema(rule.item)
         if rule.keys and (rule.keys.pattern or rule.keys.choices):

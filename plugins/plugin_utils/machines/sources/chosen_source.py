@@ -92,15 +92,20 @@ def _of_server(kind: str, url: str, token_file: str) -> list[str]:
 def rows_of(source: ChosenSource, is_ours: OfCluster, pause: Callable[[float], None] | None = None) -> list[MachineRow]:
     """Return the machines of a source. SourceError: it cannot be read, or is of another kind."""
     documents = _live(source, is_ours, pause) if source.url else _documents(source)
-    if source.kind == "netbox":
-        return netbox_source.rows_of(documents, source.boot_interface)
+    return rows_in(source.kind, documents, source.boot_interface)
+
+
+def rows_in(kind: str, documents: list[Document], boot_interface: tuple[str, ...] = ()) -> list[MachineRow]:
+    """Return the machines of the documents of one source. SourceError: they are of another kind."""
+    if kind == "netbox":
+        return netbox_source.rows_of(documents, boot_interface)
     read: dict[str, Any] = {
         "csv": csv_source,
         "maas": maas_source,
         "warewulf": warewulf_source,
         "ironic": ironic_source,
     }
-    found: list[MachineRow] = read[source.kind].rows_of(documents)
+    found: list[MachineRow] = read[kind].rows_of(documents)
     return found
 
 
@@ -120,7 +125,7 @@ def _document(path: Path, kind: str) -> Document:
     try:
         with path.open("rb") as stream:
             data = stream.read(_MOST_BYTES + 1)
-        content: Any = data.decode("utf-8-sig")
+        content = data.decode("utf-8-sig")
     except OSError as error:
         raise SourceError([f"{path}: cannot be read: {error.strerror}."]) from None
     except UnicodeDecodeError as error:
@@ -128,14 +133,21 @@ def _document(path: Path, kind: str) -> Document:
         raise SourceError([f"{path}:{line}: is not UTF-8. Export it as UTF-8."]) from None
     if len(data) > _MOST_BYTES:
         raise SourceError([f"{path}: larger than {_MOST_BYTES >> 20} MiB. Export fewer machines."])
-    if kind in _JSON and not (kind == "netbox" and path.suffix.lower() == ".csv"):
-        try:
-            content = json.loads(content)
-        except json.JSONDecodeError as error:
-            raise SourceError([f"{path}:{error.lineno}: is not JSON: {error.msg}. Export it again."]) from None
-        except RecursionError:
-            raise SourceError([f"{path}:1: is not JSON that a machine has: nested too deeply."]) from None
-    return Document(path.name, content)
+    return document_of(str(path), content, kind)
+
+
+def document_of(path: str, content: str, kind: str) -> Document:
+    """Return the document of a text; messages name its `path`. SourceError: it is not JSON, where the kind has JSON."""
+    name = Path(path).name
+    if kind not in _JSON or (kind == "netbox" and name.lower().endswith(".csv")):
+        return Document(name, content)
+    try:
+        return Document(name, json.loads(content))
+    except json.JSONDecodeError as error:
+        raise SourceError([f"{path}:{error.lineno}: is not JSON: {error.msg}. Export it again."]) from None
+    except (RecursionError, ValueError) as error:
+        # Too many brackets, or digits.
+        raise SourceError([f"{path}:1: is not JSON that a machine has: {error}."]) from None
 
 
 def _live(source: ChosenSource, is_ours: OfCluster, pause: Callable[[float], None] | None) -> list[Document]:

@@ -43,7 +43,7 @@ def _rows(document: Document) -> list[MachineRow]:
 
 def _row(where: str, name: str, node: Mapping[str, Any], profiles: Mapping[str, Any]) -> MachineRow:
     listed = node.get("profiles")
-    own = [mapping(profiles.get(one)) for one in listed] if isinstance(listed, list) else []
+    own = [mapping(profiles.get(one)) for one in listed if isinstance(one, str)] if isinstance(listed, list) else []
     primary = next((one for one in (text(part.get(_PRIMARY)) for part in (node, *reversed(own))) if one), "")
     devices = {key: mapping(one) for key, one in mapping(node.get(_DEVICES)).items()}
     macs = {key: text(one.get("hwaddr")) for key, one in devices.items() if text(one.get("hwaddr"))}

@@ -70,6 +70,8 @@ def test_editors_find_the_schema(path):
         ("      - cores: 0-3", "      - cores: 0..3"),
         ("    max_time: 7-00:00:00", "    max_time: 7 days"),
         ("services:\n", "service:\n"),
+        ("    memory_mib: 64000", "    memory_mib: 64000\n    boot: lader"),
+        ("    memory_mib: 64000", "    memory_mib: 64000\n    boot: {method: cd}"),
     ],
 )
 def test_editors_see_mistakes(bench, old, new):
