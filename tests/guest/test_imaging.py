@@ -100,7 +100,7 @@ def test_it_keeps_its_data(provision: Host, machine: BareMachine) -> None:
     order, _medium = run(machine, provision.arm)
     state = provision.state(order)
     assert (state["state"], machine.digest()) == ("refused", before)
-    assert "holds: vda1 vda2(vfat) vda3(ext4) gpt gpt PMBR" in str(state["reason"])
+    assert "holds: vda1 vda2(vfat) vda3(ext4) gpt PMBR data-at-byte-0" in str(state["reason"])
     assert "seed" not in str(state)
 
 

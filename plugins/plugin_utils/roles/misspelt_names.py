@@ -50,6 +50,7 @@ OTHER_TAGS = (
     "verify",
     "fabric",
     "bmc",
+    "machines",
     "power",
     "mirror",
     "snapshot",

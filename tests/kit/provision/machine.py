@@ -101,7 +101,9 @@ class Machine:
         """Add an empty disk, and return its file."""
         block = self.sys / "block" / name
         (block / "device").mkdir(parents=True)
-        for key, text in (("serial", serial), ("ro", "0"), ("size", str(mib * MIB // 512))):
+        (block / "queue").mkdir()
+        size = str(mib * MIB // 512)
+        for key, text in (("serial", serial), ("ro", "0"), ("size", size), ("queue/logical_block_size", "512")):
             (block / key).write_text(f"{text}\n")
         path = self.dev / name
         with path.open("wb") as stream:

