@@ -18,7 +18,7 @@ from .resources.dialects import Dialect
 
 NICS, DRIVES, SLOTS, MANAGER, PENDING = "nics", "drives", "slots", "manager", "pending"
 ALL = frozenset({NICS, DRIVES, SLOTS, MANAGER, PENDING})
-_MOST_SYSTEMS, _MOST_PAGES = 16, 50
+_MOST_SYSTEMS, _MOST_PAGES, _MOST_MEMBERS = 16, 50, 512
 _FATAL = (UNREACHABLE, TIMEOUT, STOPPED)
 T = TypeVar("T")
 STANDARD = Dialect()
@@ -193,7 +193,7 @@ class _Reader:
 
     def members(self, path: str) -> Iterator[Resource]:
         """Yield the members of an optional collection, in one request if the BMC expands collections."""
-        for one in self.optional(path, lambda: self._entries(path)) or ():
+        for one in (self.optional(path, lambda: self._entries(path)) or ())[:_MOST_MEMBERS]:
             at = text(one, "@odata.id")
             if set(one) <= {"@odata.id", "@odata.type", "@odata.etag", "title"}:
                 found = self.resource(at)
