@@ -12,7 +12,7 @@ description:
   - Reads a cluster file, C(*.bedplate.yml), and adds all hosts with their addresses, and the groups V(bedplate) (all machines),
     V(compute_nodes), V(gpu_nodes), V(gpu_software), V(rdma_nodes), V(model_<gpu model>),
     V(rack_<rack>), V(partition_<partition>), V(slurm_controllers),
-    V(slurm_database), V(slurm_login), V(slurm_rest), V(subnet_managers), and V(slurm_script_hosts) (machines which have
+    V(slurm_database), V(slurm_login), V(slurm_rest), V(subnet_managers), V(provision_hosts), and V(slurm_script_hosts) (machines which have
     or check the scripts that slurm.conf names).
   - Group names are in small letters, and a C(-) in a name becomes C(_).
   - A host has one variable, C(ansible_host). The group V(all) has C(bedplate_cluster_file), C(bedplate_site) and C(bedplate_cluster).

@@ -38,6 +38,8 @@ def groups_of(cluster: Cluster) -> dict[str, list[str]]:
         "health_nodes": [node.name for node in cluster.nodes] if cluster.health else [],
         # Hosts of the Prometheus that the site has.
         "monitoring_servers": list(cluster.monitoring.servers) if cluster.monitoring else [],
+        # The host whose order server installs machines.
+        "provision_hosts": [cluster.provision.host] if cluster.provision else [],
         **{group: list(getattr(cluster.services, service)) for group, service in SERVICES.items()},
         **{group_name("model", name): members for name, members in models.items()},
         **{group_name("rack", name): members for name, members in racks.items()},

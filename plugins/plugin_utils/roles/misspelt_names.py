@@ -52,6 +52,7 @@ OTHER_TAGS = (
     "bmc",
     "machines",
     "power",
+    "provision",
     "mirror",
     "snapshot",
     "always",

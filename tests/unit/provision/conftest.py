@@ -15,6 +15,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.provision.order_s
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.order_text import Order
 from tests.kit.provision import certificates, machine, small_image
 from tests.kit.provision.small_image import SmallImage
+from tests.unit.provision.world import world  # noqa: F401
 
 
 @dataclass

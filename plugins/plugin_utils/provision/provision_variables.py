@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The variables of provision.yml: their defaults, and mistakes in their values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..common import run_variables
+from ..common.run_variables import RunVariable, as_whole, number, seconds
+
+_HOSTLIST = RunVariable("", "names of nodes as a hostlist, such as gpu[01-04]", lambda value: isinstance(value, str))
+_TEXT = RunVariable("", "a text", lambda value: isinstance(value, str))
+_PORT = "a TCP port from 1 to 65535"
+VARIABLES: dict[str, RunVariable] = {
+    "provision_nodes": _HOSTLIST,
+    "provision_wipe": _HOSTLIST,
+    "provision_count": RunVariable(0, "the number of nodes in provision_wipe", number(1, 1_000_000), as_whole),
+    "provision_without_slurm": _HOSTLIST,
+    "provision_drain_seconds": seconds(0),
+    "provision_install_seconds": seconds(3600),
+    "provision_off_seconds": seconds(300),
+    "provision_ssh_seconds": seconds(1800),
+    "provision_authorized_keys": RunVariable(
+        "~/.ssh/id_ed25519.pub", "the path of a file with public keys", lambda value: isinstance(value, str)
+    ),
+    "provision_directory": RunVariable(
+        "/var/lib/bedplate/provision",
+        "an absolute path on the provision host",
+        lambda value: str(value).startswith("/"),
+    ),
+    "provision_port": RunVariable(8443, _PORT, number(1, 65535), as_whole),
+    "provision_words": _TEXT,
+    "provision_public_key": RunVariable("", "a path on the provision host", lambda value: isinstance(value, str)),
+    "bmc_port": RunVariable(443, _PORT, number(1, 65535), as_whole),
+}
+_EXAMPLE = "Set it with -e provision_nodes=gpu[01-04]"
+
+
+def mistakes(variables: Mapping[str, object]) -> list[str]:
+    """Return each misspelt variable, each value that is not allowed, and that the nodes are missing."""
+    found = run_variables.mistakes(variables, VARIABLES, "provision_", "provision.yml")
+    if "bmc_port" in variables and not VARIABLES["bmc_port"].takes(variables["bmc_port"]):
+        found.append(f"bmc_port: {variables['bmc_port']!r}; allowed: {_PORT}")
+    if not variables.get("provision_nodes"):
+        found.append(f"provision_nodes is missing; allowed: {_HOSTLIST.allowed}. There is no default. {_EXAMPLE}")
+    return found
+
+
+def choices(variables: Mapping[str, object]) -> dict[str, Any]:
+    """Return the value of each variable, by its whole name. Raises ValueError for values that `mistakes` names."""
+    return run_variables.choices(variables, VARIABLES, "")

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Input of the actions of provision.yml: cluster, record, variables, and what they confirm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..bmc.run_input import RunError, RunInput, reach_of
+from ..cluster import ClusterFileError, load
+from ..machines import machine_record
+from ..machines.machine_record import RecordError
+from . import provision_variables
+from .confirmation import ConfirmationError, Confirmed, confirm
+from .desk import DeskSettings
+from .next_step import Bounds
+
+
+@dataclass(frozen=True)
+class Site:
+    """Input of a run, what it confirms, and the text of authorized_keys."""
+
+    given: RunInput
+    confirmed: Confirmed
+    keys: str
+
+    @property
+    def bounds(self) -> Bounds:
+        """Return the bounds of the run."""
+        chosen = self.given.choices
+        seconds = (float(chosen[f"provision_{name}_seconds"]) for name in ("install", "off", "ssh"))
+        return Bounds(*seconds)
+
+    def desk(self, holder: str) -> DeskSettings:
+        """Return the settings of the provision host; `holder` names this process."""
+        stated, chosen, bounds = self.given.cluster.provision, self.given.choices, self.bounds
+        assert stated
+        window = stated.window_minutes * 60
+        return DeskSettings(
+            chosen["provision_directory"],
+            f"https://{stated.address}:{chosen['provision_port']}",
+            holder,
+            window,
+            chosen["provision_words"],
+            chosen["provision_public_key"],
+            window + bounds.install + bounds.off + bounds.ssh + 3600,
+        )
+
+
+def site_of(variables: Mapping[str, Any], extra: Mapping[str, Any], template: Callable[[Any], Any]) -> Site:
+    """Return the input of a run. `variables` belong to the task, `extra` to the command line.
+
+    Raises RunError with all mistakes in the cluster file; else with all in the variables; else with all in the record and in what a person
+    confirms.
+    """
+    if not variables.get("bedplate_cluster_file"):
+        raise RunError("provision.yml needs a cluster file: the inventory must be a file *.bedplate.yml")
+    known = provision_variables.VARIABLES
+    stated = {name: template(variables[name]) for name in known if name in variables}
+    if found := provision_variables.mistakes(
+        {**{name: one for name, one in extra.items() if name not in stated}, **stated}
+    ):
+        raise RunError("\n".join(found))
+    chosen = provision_variables.choices(stated)
+    try:
+        cluster = load(str(template(variables["bedplate_cluster_file"])))
+        record = machine_record.read(cluster.path, list(cluster.machines))
+    except (ClusterFileError, RecordError) as error:
+        raise RunError(str(error)) from None
+    limit = frozenset(variables["ansible_play_hosts_all"]) if variables.get("ansible_limit") else None
+    mistakes = []
+    keys = ""
+    try:
+        keys = _keys(chosen["provision_authorized_keys"])
+    except RunError as error:
+        mistakes.append(str(error))
+    try:
+        confirmed = confirm(chosen, cluster, record, limit)
+    except ConfirmationError as error:
+        mistakes.append(str(error))
+    if mistakes:
+        raise RunError("\n".join(mistakes))
+    return Site(RunInput(cluster, record, chosen, reach_of(cluster, chosen["bmc_port"]), limit), confirmed, keys)
+
+
+def _keys(path: str) -> str:
+    """Return the public keys in a file. Raises RunError for a file without any, and for one with a private key."""
+    where = f"provision_authorized_keys {path}"
+    try:
+        text = Path(path).expanduser().read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", "") or error
+        raise RunError(f"{where}: {reason}; allowed: a file with the public keys that may log in as root") from None
+    if "PRIVATE KEY" in text or not any(" " in line for line in text.splitlines() if not line.startswith("#")):
+        raise RunError(
+            f"{where}: no public key; allowed: lines such as `ssh-ed25519 AAAA... name`. Name the .pub file."
+        )
+    return text if text.endswith("\n") else f"{text}\n"

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Decide by Slurm's answer which nodes may be installed: drained by provisioning without jobs, or unknown to Slurm. All else is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ...module_utils.common.hostlist import HostlistError, expand
+from ...module_utils.common.text import few
+from ...module_utils.slurm.live.drain_reasons import PROVISION
+from ..roll.controller_call import is_lost
+
+RUN = "orders"
+"""Run of the reasons of provisioning. The progress of a node says which process works on it, so all runs have one name in Slurm."""
+_UNKNOWN = "unknown to Slurm"
+
+
+def refusals(nodes: Iterable[str], answer: Mapping[str, Any], sworn: str, check: bool = False) -> dict[str, str]:
+    """Return node -> why it must not be installed. `answer` is the result of bedplate.cluster.slurm_node with state drained.
+
+    `sworn` is the hostlist of provision_without_slurm: nodes that a person names as unused. It counts only while Slurm does not answer.
+    `check`: the answer is a prediction.
+    """
+    listed = list(nodes)
+    if is_lost(answer) or not isinstance(answer.get("nodes"), Mapping):
+        return _without_slurm(listed, str(answer.get("msg") or "no answer").rstrip(". "), sworn)
+    found = {node: refusal(answer["nodes"].get(node), check) for node in listed}
+    return {node: why for node, why in found.items() if why}
+
+
+def refusal(found: Mapping[str, Any] | None, check: bool = False) -> str:
+    """Return why a node must not be installed, "" if it may."""
+    if not found:
+        return "Slurm reported nothing. Run again."
+    if found.get("why") == _UNKNOWN and not found.get("state"):
+        return ""
+    state, why = str(found.get("state", "")), str(found.get("why", ""))
+    jobs = [str(one) for one in found.get("jobs") or ()]
+    if jobs:
+        text = f"job{'s' * (len(jobs) > 1)} {few(jobs)} on it"
+        return f"{text} ({state}). Wait until they end, or set -e provision_drain_seconds=3600"
+    # In check mode a node that would be drained has no reason yet.
+    is_own = (found.get("kind"), found.get("run")) == (PROVISION, RUN)
+    if found.get("outcome") == "drained" and (is_own or (check and found.get("changed"))):
+        return ""
+    return f"{why or found.get('outcome') or 'no outcome'} ({state}). Only nodes that this run drains are installed: resume it first."
+
+
+def _without_slurm(nodes: list[str], error: str, sworn: str) -> dict[str, str]:
+    try:
+        named = set(expand(sworn)) if sworn else set()
+    except HostlistError as mistake:
+        return dict.fromkeys(nodes, f"provision_without_slurm: {mistake}")
+    remedy = "If no job can run on it, as before Slurm is installed, name it in -e provision_without_slurm=..."
+    return {
+        node: f"Slurm does not answer, so jobs may use it: {error}. {remedy}" for node in nodes if node not in named
+    }

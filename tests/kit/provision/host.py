@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A provision host in a folder: the real order server in its own process, one image of a few bytes, and the modules called in process."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.provision.medium import BOOT_FILES
+from ansible_collections.bedplate.cluster.plugins.module_utils.provision.order_server import image_path
+from ansible_collections.bedplate.cluster.plugins.modules import provision_orders, provision_states
+from tests.kit import ROOT
+from tests.kit.module import Module, result_of
+from tests.kit.provision import certificates
+
+ADDRESS = "127.9.0.200"
+IMAGE = "trixie"
+_CONTENT = b"the image of a node"
+_PROGRAM = "ansible_collections.bedplate.cluster.plugins.module_utils.provision.order_server"
+_MODULES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "provision_orders": (
+        provision_orders,
+        {"boot": "", "authority": "", "url": "", "words": "", "public_key": None, "window": 7200}
+        | {"arm": [], "release": [], "nodes": []},
+    ),
+    "provision_states": (
+        provision_states,
+        {"nodes": [], "write": [], "holder": "", "gone": [], "images": [], "public_key": None},
+    ),
+}
+
+
+class Host:
+    """The provision host. `start` starts its order server."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        certified = certificates.make(folder / "certificates", f"IP:{ADDRESS}")
+        (folder / "ca.pem").write_bytes((certified / "ca.pem").read_bytes())
+        sha256 = hashlib.sha256(_CONTENT).hexdigest()
+        self.image: dict[str, Any] = {"sha256": sha256, "bytes": len(_CONTENT), "raw_sha256": "a" * 64}
+        self.image |= {"raw_bytes": 24 << 20, "root_start": 2 << 20}
+        boot, served = folder / "images" / IMAGE / "boot", folder / "served"
+        for one in (boot, served / "images", served / "media"):
+            one.mkdir(parents=True)
+        (boot.parent / "image.json").write_text(json.dumps(self.image))
+        for name in BOOT_FILES:
+            (boot / name).write_bytes(name.encode() * 100)
+        (served / image_path(sha256)[1:]).write_bytes(_CONTENT)
+        with socket.socket() as free:
+            free.bind((ADDRESS, 0))
+            self.port: int = free.getsockname()[1]
+        settings = {"address": ADDRESS, "port": self.port, "orders": str(folder / "orders"), "served": str(served)}
+        settings |= {"certificate": str(certified / "server.pem"), "key": str(certified / "server.key")}
+        (folder / "settings.json").write_text(json.dumps(settings))
+        self.log = folder / "server.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def ca(self) -> Path:
+        """Return the CA of the order server."""
+        return self.folder / "ca.pem"
+
+    @property
+    def url(self) -> str:
+        """Return the address of the order server."""
+        return f"https://{ADDRESS}:{self.port}"
+
+    def start(self) -> None:
+        """Start the order server, and wait until it answers."""
+        words = [sys.executable, "-m", _PROGRAM, str(self.folder / "settings.json")]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(words, cwd=ROOT / "collections", stdout=log, stderr=log)
+        until = time.monotonic() + 30
+        context = ssl.create_default_context(cafile=str(self.ca))
+        while True:
+            try:
+                with socket.create_connection((ADDRESS, self.port), 1) as plain:
+                    context.wrap_socket(plain, server_hostname=ADDRESS).close()
+                return
+            except OSError:
+                if time.monotonic() > until or self._process.poll() is not None:
+                    raise RuntimeError(f"the order server did not start: {self.log.read_text()}") from None
+                time.sleep(0.05)
+
+    def close(self) -> None:
+        """End the order server."""
+        if self._process:
+            self._process.terminate()
+            self._process.wait(30)
+
+    def call(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the result of a module, called in this process."""
+        python, defaults = _MODULES[name]
+        with pytest.MonkeyPatch.context() as patch:
+            return result_of(patch, python, Module({**defaults, **arguments}))
