@@ -81,11 +81,11 @@ class Desk:
         if not listed:
             return {}
         holder = self.settings.holder
-        mine = {"holder": holder, "until": now + self.settings.hold} if keeps else {"holder": "", "until": 0.0}
+        mine, until = (holder, now + self.settings.hold) if keeps else ("", 0.0)
         gone = sorted(
             {one.holder for one in listed if one.holder not in ("", holder) and run_holder.is_gone(one.holder)}
         )
-        data = [replace(one, **mine).facts() for one in listed]
+        data = [replace(one, holder=mine, until=until).facts() for one in listed]
         found = self._run("provision_states", write=data, holder=holder, gone=gone)
         return dict(found["held"])
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A machine behind a simulated BMC that behaves as the installer does towards the real order server, and has a disk of one text.
 
-`behind="tests.kit.provision.behind:make"` in a spec. The folder of BEDPLATE_MACHINES has NODE.json, which describes the machine and is read
-at each start: `ca`, `serial`, `mac`, `disk`, `data` (the disk has some), `behaviour`, `seconds` (before the report). NODE.log has a line for
-each event: `boot TARGET`, `claim STATUS`, `write ORDER`, `report RESULT STATUS`, `off`, `system KEY`.
+`behind="tests.kit.provision.behind:make"` in a spec. The folder of BEDPLATE_MACHINES has NODE.json, which describes it and is read
+at each start: `ca`, `serial`, `mac`, `disk`, `data` (the disk has some), `behaviour`, `seconds` (before the report). NODE.log has a line
+for each event: `boot TARGET`, `claim STATUS`, `write ORDER`, `report RESULT STATUS`, `off`, `system KEY`.
 
 Behaviours: install; no-claim (it starts, and boots something else); hang (no report); stays-on (no power off at the end).
 """

@@ -136,7 +136,7 @@ def test_the_order_of_a_node(tmp_path: Path) -> None:
     assert SHA256 in wrong
     assert image_mistakes(found, cluster, {}, {"trixie": "cut"}) == ["image trixie: cut"]
     orders, mistakes = wanted_of(found, cluster, record, {"trixie": IMAGE}, "ssh-ed25519 A a\n")
-    assert [one.partition(":")[0] for one in mistakes] == ["gpu01"]
+    assert [one.partition(":")[0] for one in mistakes] == ["gpu01"], mistakes
     assert "placeholder" in mistakes[0]
     one = orders["gpu02"]
     assert dict(one.machine) == {

@@ -1,4 +1,4 @@
-"""Orders from step to step, over simulated BMCs and the real order server: what ends known, what is refused, and what is left at the BMC."""
+"""Orders from step to step, over simulated BMCs and the real order server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.provision.next_step import Bounds
-from tests.unit.provision.world import QUICK, World
+from tests.unit.provision.world import World
 
 pytestmark = pytest.mark.skipif(shutil.which("xorriso") is None, reason="no xorriso on this machine")
 

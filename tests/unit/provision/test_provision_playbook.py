@@ -1,4 +1,4 @@
-"""provision.yml by ansible-playbook, over simulated BMCs, the real order server, and stand-ins for ssh and Slurm. No output has a secret."""
+"""provision.yml by ansible-playbook, over simulated BMCs, the real order server, and stand-ins for ssh and Slurm."""
 
 from __future__ import annotations
 
