@@ -10,7 +10,7 @@ module: provision_close
 short_description: End a run that installs nodes, and report it
 version_added: 0.2.0
 description:
-  - Lets go of the nodes, so that the next run begins anew where one is done, and continues where one is not.
+  - Lets go of the nodes, so that the next run begins again where one is done, and continues where one is not.
   - Fails if a node was not installed.
 options:
   refused:

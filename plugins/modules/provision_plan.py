@@ -31,7 +31,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 work: {description: Nodes that begin or continue an order., type: list, elements: str, returned: always}
-drain: {description: Those of them that Slurm must drain as a hostlist., type: str, returned: always}
+drain: {description: Nodes that Slurm must drain as a hostlist., type: str, returned: always}
 why: {description: Text for the reason in Slurm., type: str, returned: always}
 known: {description: Nodes that are installed., type: list, elements: str, returned: always}
 refused: {description: Node to the reason why it is not installed., type: dict, returned: always}

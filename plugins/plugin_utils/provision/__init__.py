@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Install named nodes: confirm, verify, arm, wait, release, and prove the new system by its SSH host key."""
+"""Install named nodes through their BMCs, and prove each by its host key."""

@@ -18,12 +18,12 @@ _FINGERPRINT = "bmc_fingerprint"
 
 
 class ConfirmationError(ValueError):
-    """Mistakes in what a person has confirmed, and in what is on record of the nodes, a line each."""
+    """Mistakes in a person's confirmation, and in the record of the nodes, a line each."""
 
 
 @dataclass(frozen=True)
 class Confirmed:
-    """The nodes of a run, in the order of the cluster file, and those whose disks may lose their data."""
+    """The nodes of a run, in the order of the cluster file, and the nodes with disks that may lose their data."""
 
     nodes: tuple[Node, ...]
     wiped: frozenset[str]

@@ -39,7 +39,7 @@ class DeskSettings:
 
 @dataclass(frozen=True)
 class Seen:
-    """What the provision host has of a node; `order` is the state of its order, `open` the id of its open one, `medium` a secret."""
+    """Hold the files of the provision host about a node; `order` is the state of its order, `open` the id of its open one, `medium` a secret."""
 
     progress: Progress | None = None
     order: Mapping[str, Any] | None = None
@@ -49,7 +49,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Look:
-    """What the provision host has: nodes, `errors` of nodes that cannot be read, images, and its time."""
+    """Hold the files of the provision host: nodes, `errors` of nodes that cannot be read, images, and its time."""
 
     nodes: Mapping[str, Seen]
     errors: Mapping[str, str]

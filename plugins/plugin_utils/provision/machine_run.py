@@ -176,7 +176,7 @@ class MachineRun:
         )
 
     def _release(self, nodes: list[str]) -> None:
-        """Remove medium and override; then close the orders, also those of machines that failed."""
+        """Remove medium and override; then close the orders, also where a BMC failed."""
         done = self._each(nodes, bmc_steps.release, self._stop)
         open_orders = self.desk.release(self.progress[node].order for node in nodes)
         self._stop({node: text for node in done if (text := open_orders.get(self.progress[node].order))})
@@ -239,7 +239,7 @@ class MachineRun:
         self._write({node: self.progress[node] for node in reasons})
 
     def _move(self, nodes: Iterable[str], state: str) -> list[str]:
-        """Write a state of nodes, and return those that this run still has."""
+        """Write a state of nodes, and return the nodes that this run still has."""
         rows = {node: replace(self.progress[node], state=state, at=self._now, reason="") for node in nodes}
         moved = self._write(rows)
         for node in moved:

@@ -32,7 +32,7 @@ def intended(plan: Plan, wanted: Mapping[str, Wanted], check: bool) -> list[str]
 
 
 def known_lines(known: Mapping[str, Progress], wanted: Mapping[str, Wanted]) -> list[str]:
-    """Return lines for nodes that are installed, and for those whose image is not that of the cluster file any more."""
+    """Return lines for nodes that are installed, and for nodes with another image than the cluster file has now."""
     texts = {}
     for node, one in known.items():
         text = f"has image {one.image} (sha256 {one.sha256[:12]}...) already"

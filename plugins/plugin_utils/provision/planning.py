@@ -40,7 +40,7 @@ class Plan:
 
     @property
     def unclaimed(self) -> list[str]:
-        """Return the nodes whose disk nobody has written yet, as far as the run has seen: Slurm decides about them."""
+        """Return the nodes that no installer has claimed yet, as far as the run has seen: Slurm decides about them."""
         return [node for node, one in self.work.items() if one.state in (PLANNED, VERIFIED, ARMED, STARTED)]
 
 
@@ -67,7 +67,8 @@ def plan_of(
 def _place(plan: Plan, one: Wanted, seen: Seen, is_wiped: bool) -> None:
     progress, node = seen.progress, one.node
     if progress is None or progress.state in (PLANNED, REFUSED):
-        plan.work[node] = Progress(node, order=seen.open)
+        # The holder of a run that has ended stays until this run writes its own.
+        plan.work[node] = Progress(node, order=seen.open, holder=progress.holder if progress else "")
     elif progress.state == KNOWN:
         # A run that was killed after it had installed the node has a holder: its confirmation is used up.
         if is_wiped and not progress.holder:
@@ -81,7 +82,7 @@ def _place(plan: Plan, one: Wanted, seen: Seen, is_wiped: bool) -> None:
 
 
 def _place_unclaimed(plan: Plan, one: Wanted, seen: Seen, progress: Progress) -> None:
-    """Continue an order that nobody had claimed yet, or replace it if it is not the one that the run needs."""
+    """Continue an order that no installer had claimed yet, or replace it by the order that the run needs."""
     node, state = one.node, str((seen.order or {}).get("state", ""))
     order = progress.order or seen.open
     is_same = progress.digest == one.digest and state == "armed"
@@ -90,6 +91,6 @@ def _place_unclaimed(plan: Plan, one: Wanted, seen: Seen, progress: Progress) ->
     elif progress.state != VERIFIED and is_same:
         plan.work[node] = progress
     else:
-        plan.work[node] = Progress(node, order=order)
+        plan.work[node] = Progress(node, order=order, holder=progress.holder)
         if progress.state == STARTED:
             plan.began.add(node)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the actions of provision.yml share: their input, the provision host to which they are delegated, the BMCs, and SSH to nodes."""
+"""Share between the actions of provision.yml their input, the provision host to which they are delegated, the BMCs, and SSH to nodes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ERRORS = (RunError, SecretError, NameMistakesError, DeskError)
 
 
 class ProvisionAction(ControllerAction):
-    """An action that is delegated to the provision host. `_prepare` reads everything; `_plan` is made anew by each action."""
+    """An action that is delegated to the provision host. `_prepare` reads everything; each action makes `_plan` again."""
 
     _requires_connection = True
     _site: Site

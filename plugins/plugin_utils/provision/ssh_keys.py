@@ -20,7 +20,7 @@ class Ssh(Protocol):
     """SSH of the control node to nodes."""
 
     def remember(self, node: str, key: str) -> None:
-        """Make a public key the only one that is known of a node. Raises HostKeyError, SshError."""
+        """Make a public key the only known key of a node. Raises HostKeyError, SshError."""
 
     def refusal(self, node: str, key: str) -> str:
         """Return why a node does not answer with this public key, "" if it does. Raises HostKeyError, SshError."""
@@ -34,7 +34,7 @@ class AnsibleSsh:
         self._option_of, self._address_of = option_of, address_of
 
     def remember(self, node: str, key: str) -> None:
-        """Make a public key the only one that is known of a node."""
+        """Make a public key the only known key of a node."""
         machine = self._target(node)
         new = Replacement(machine.name, machine.aliases(node), (public_key(key),), hashes=machine.hashes)
         known_hosts_files.write(machine.user_files, new)

@@ -67,7 +67,7 @@ class Wanted:
 def image_mistakes(
     confirmed: Confirmed, cluster: Cluster, images: Mapping[str, Any], errors: Mapping[str, str]
 ) -> list[str]:
-    """Return why images of the nodes cannot be installed. `images` are those that the provision host serves, `errors` of the others."""
+    """Return why images of the nodes cannot be installed. `images`: as the provision host serves them; `errors`: of all others."""
     found = []
     for name in dict.fromkeys(node.image for node in confirmed.nodes):
         stated = cluster.images[name].sha256
@@ -124,7 +124,7 @@ def _machine(node: Node, cluster: Cluster, recorded: Machine, wipes: bool) -> di
 
 def _values(one: Wanted) -> dict[str, str]:
     """Return the whole values of an order, with stand-ins for what only the provision host makes."""
-    server, sha256 = "https://provision:1", str(one.image["sha256"])
+    server, sha256 = "https://192.0.2.1:1", str(one.image["sha256"])
     values = {key: str(one.image[key]) for key in ("raw_sha256", "raw_bytes", "root_start")}
     urls = {"server": server, "image": f"{server}/images/{sha256}.img.zst", "image_sha256": sha256}
     return {**_DUMMY, **values, **urls, **one.machine}

@@ -96,7 +96,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"nics": ["02:00:00:00:0f:01"]}, "boot MAC"),
     ({"faults": {"broken": ["EthernetInterfaces"]}}, "boot MAC"),
     ({"faults": {"broken": ["/Systems/1"]}}, "HTTP 500"),
-    ({"insert": "none"}, ""),
     ({"targets": ["None", "Pxe"]}, "no boot target Cd"),
     ({"password": "another-canary"}, "HTTP 401"),
 ]
@@ -137,8 +136,15 @@ def test_an_accepted_write_that_is_not_taken_closes_the_order(faults: dict[str, 
     assert world.run(node).progress[node].state == "known"
 
 
+def test_a_bmc_without_a_way_to_insert_media(world: World) -> None:
+    node = world.machine(insert="none")
+    run = world.run(node)
+    assert "HTTP 405" in run.progress[node].reason
+    assert (world.state(node), world.events(node), world.media_of(node)) == ("refused", [], [])
+
+
 def test_a_busy_bmc_delays_only(world: World) -> None:
-    node = world.machine(faults={"busy": 3, "in_post": 1})
+    node = world.machine(faults={"busy": 3})
     assert world.run(node).progress[node].state == "known"
 
 
