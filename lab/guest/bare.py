@@ -81,6 +81,14 @@ class BareMachine:
             time.sleep(_POLL)
         return time.monotonic() - started
 
+    def wait_console(self, text: str, seconds: float) -> None:
+        """Wait until its console has a text. LabError: it did not in time."""
+        deadline = time.monotonic() + seconds
+        while text not in self.console(1000):
+            if time.monotonic() > deadline:
+                raise LabError(f"no {text!r} on the console within {seconds:.0f} s\n{self.console()}")
+            time.sleep(_POLL)
+
     def power_off(self) -> None:
         """Switch it off as if its power went."""
         qemu.end(self.folder)

@@ -25,6 +25,9 @@ options:
     description: Folder with the sources of the installer, C(finish.sh), C(hooks), C(scripts) and C(lib).
     type: path
     required: true
+  served:
+    description: Folder that the order server serves. The image gets a second name there, C(images/SHA256.img.zst), on the same file system.
+    type: path
   key:
     description: Secret key of minisign without a password. Without it, the image is not signed.
     type: path
@@ -51,9 +54,11 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.files import atomic_place
 from ansible_collections.bedplate.cluster.plugins.module_utils.image.build_image import build
 from ansible_collections.bedplate.cluster.plugins.module_utils.image.recipe import Recipe
 from ansible_collections.bedplate.cluster.plugins.module_utils.image.tools import BuildError
+from ansible_collections.bedplate.cluster.plugins.module_utils.provision.order_server import image_path
 
 
 def existing(folder: Path, recipe: Recipe) -> dict[str, Any] | None:
@@ -66,13 +71,28 @@ def existing(folder: Path, recipe: Recipe) -> dict[str, Any] | None:
     return found if is_same else None
 
 
+def serve(folder: Path, served: str | None, image: dict[str, Any]) -> bool:
+    """Give image and signature their names below `served`. Return True if a name is new. Raises OSError."""
+    if not served:
+        return False
+    target = Path(served) / image_path(image["sha256"])[1:]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    is_new = not target.exists()
+    for end in ("", ".minisig"):
+        source = folder / f"image.img.zst{end}"
+        if source.exists():
+            atomic_place(source, target.with_name(f"{target.name}{end}"), 0o644)
+    return is_new
+
+
 def main() -> None:
     """Build the image if the folder has no image of the recipe."""
     module = AnsibleModule(
-        {
+        argument_spec={
             "recipe": {"type": "dict", "default": {}},
             "folder": {"type": "path", "required": True},
             "installer": {"type": "path", "required": True},
+            "served": {"type": "path"},
             "key": {"type": "path", "no_log": False},
         },
         supports_check_mode=True,
@@ -84,10 +104,13 @@ def main() -> None:
         recipe = Recipe(**row)
         found = existing(folder, recipe)
         if found is None and not module.check_mode:
-            module.exit_json(changed=True, image=build(recipe, folder, installer, Path(key) if key else None))
+            made = build(recipe, folder, installer, Path(key) if key else None)
+            serve(folder, module.params["served"], made)
+            module.exit_json(changed=True, image=made)
+        placed = bool(found) and not module.check_mode and serve(folder, module.params["served"], found or {})
     except (BuildError, OSError, TypeError) as error:
         module.fail_json(msg=f"The image was not built. {error}")
-    module.exit_json(changed=found is None, image=found or {})
+    module.exit_json(changed=found is None or placed, image=found or {})
 
 
 if __name__ == "__main__":

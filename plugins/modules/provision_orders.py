@@ -39,6 +39,9 @@ options:
     description: Words for the kernel's command line of the installer, such as its console.
     type: str
     default: ""
+  public_key:
+    description: Public key of minisign, a file. With it, an image without a signature by its owner is refused.
+    type: path
   window:
     description: How long an order can be claimed, in seconds.
     type: int
@@ -88,18 +91,20 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.provision.medium 
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.order_text import OrderError
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.orders import RefusedError
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.seed import SeedFile
+from ansible_collections.bedplate.cluster.plugins.module_utils.provision.served_image import ImageError
 
 
 def main() -> None:
     """Release, arm, and read the states."""
     module = AnsibleModule(
-        {
+        argument_spec={
             "orders": {"type": "path", "required": True},
             "served": {"type": "path", "required": True},
             "boot": {"type": "path", "default": ""},
             "authority": {"type": "path", "default": ""},
             "url": {"type": "str", "default": ""},
             "words": {"type": "str", "default": ""},
+            "public_key": {"type": "path"},
             "window": {"type": "int", "default": 7200},
             # It has private keys.
             "arm": {"type": "list", "elements": "dict", "default": [], "no_log": True},
@@ -110,7 +115,8 @@ def main() -> None:
     )
     given = module.params
     orders, served, boot, authority = (Path(given[key]) for key in ("orders", "served", "boot", "authority"))
-    desk = arming.Desk(orders, served, boot, authority, given["url"], given["words"])
+    key = Path(given["public_key"]) if given["public_key"] else None
+    desk = arming.Desk(orders, served, boot, authority, given["url"], given["words"], key)
     armed: dict[str, dict[str, str]] = {}
     failed: dict[str, str] = {}
     if not module.check_mode:
@@ -127,7 +133,7 @@ def main() -> None:
                     for path, one in row["files"].items()
                 }
                 armed[node] = arming.arm(desk, row["machine"], row["image"], files, given["window"])
-            except (OrderError, RefusedError, MediumError, OSError, KeyError, ValueError) as error:
+            except (OrderError, RefusedError, ImageError, MediumError, OSError, KeyError, ValueError) as error:
                 failed[node] = f"{type(error).__name__}: {error}"
     changed = bool(given["release"] or given["arm"]) if module.check_mode else bool(given["release"] or armed)
     module.exit_json(changed=changed, armed=armed, failed_nodes=failed, states=arming.states(desk, given["nodes"]))

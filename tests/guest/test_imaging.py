@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -100,8 +102,28 @@ def test_it_keeps_its_data(provision: Host, machine: BareMachine) -> None:
     order, _medium = run(machine, provision.arm)
     state = provision.state(order)
     assert (state["state"], machine.digest()) == ("refused", before)
-    assert "holds: vda1 vda2(vfat) vda3(ext4) gpt gpt PMBR" in str(state["reason"])
+    assert "holds: vda1 vda2(vfat) vda3(ext4) gpt PMBR data-at-byte-0" in str(state["reason"])
     assert "seed" not in str(state)
+
+
+@pytest.mark.step
+def test_another_kernel_does_not_start(provision: Host, machine: BareMachine, tmp_path: Path) -> None:
+    """Secure Boot: one bit of the medium's kernel differs from what Debian signed."""
+    desk = provision.desk
+    shutil.copytree(desk.boot, tmp_path / "boot")
+    kernel = bytearray((tmp_path / "boot/vmlinuz").read_bytes())
+    kernel[len(kernel) // 2] ^= 1
+    (tmp_path / "boot/vmlinuz").write_bytes(kernel)
+    before = machine.digest()
+    provision.desk = replace(desk, boot=tmp_path / "boot")
+    try:
+        order, medium = provision.arm(wipe="yes")
+    finally:
+        provision.desk = desk
+    machine.switch_on(medium)
+    machine.wait_console("bad shim signature", 180)
+    machine.power_off()
+    assert (provision.state(order)["state"], machine.digest()) == ("armed", before)
 
 
 @pytest.mark.step

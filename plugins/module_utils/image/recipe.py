@@ -52,6 +52,7 @@ class Recipe:
     drivers: tuple[str, ...] = ()
     mirror: str = MIRROR
     security: str = SECURITY
+    components: tuple[str, ...] = ("main", "non-free-firmware")
     spare_mib: int = 128
 
     @property
@@ -62,10 +63,11 @@ class Recipe:
     @property
     def sources(self) -> list[str]:
         """Return the lines of sources.list."""
+        parts = " ".join(self.components)
         return [
-            f"deb {self.mirror} {self.release} main",
-            f"deb {self.mirror} {self.release}-updates main",
-            f"deb {self.security} {self.release}-security main",
+            f"deb {self.mirror} {self.release} {parts}",
+            f"deb {self.mirror} {self.release}-updates {parts}",
+            f"deb {self.security} {self.release}-security {parts}",
         ]
 
     @property

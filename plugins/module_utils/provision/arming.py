@@ -13,6 +13,7 @@ from . import order_text, seed
 from .medium import make_medium
 from .order_server import image_path, medium_path
 from .orders import Orders
+from .served_image import check_image
 
 _MEDIUM = "medium"
 
@@ -21,7 +22,8 @@ _MEDIUM = "medium"
 class Desk:
     """Folders of a provision host: orders, what its server serves, boot files of the installer; and the CA of the server (PEM file).
 
-    `url` is the server's own address, `https://HOST:PORT`. `words` are appended to the kernel's command line of the installer.
+    `url` is the server's own address, `https://HOST:PORT`. `words` are appended to the kernel's command line of the installer. With
+    `public_key`, a file of minisign, an image without a signature is refused.
     """
 
     orders: Path
@@ -30,6 +32,7 @@ class Desk:
     authority: Path
     url: str
     words: str = ""
+    public_key: Path | None = None
 
 
 def arm(
@@ -42,9 +45,10 @@ def arm(
     """Arm the order of a machine, and make its medium. Return `id`, and `medium`: the path of the medium on the server, a secret.
 
     `machine` has node, serial, mac, disk, wipe, address and gateway; `image` is an image.json. Raises OrderError, RefusedError,
-    MediumError, OSError; then no order of the node is open.
+    ImageError, MediumError, OSError; then no new order is open.
     """
     digest = str(image["sha256"])
+    check_image(desk.served / image_path(digest)[1:], image, desk.public_key)
     values = {key: str(image[key]) for key in ("raw_sha256", "raw_bytes", "root_start")}
     values.update(machine, image_sha256=digest, server=desk.url, image=f"{desk.url}{image_path(digest)}")
     orders = Orders(desk.orders)

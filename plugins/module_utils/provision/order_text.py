@@ -13,9 +13,10 @@ from dataclasses import asdict, dataclass, fields
 
 VERSION = "1"
 _HEX = r"[0-9a-f]"
-_HOST = r"(?:[A-Za-z0-9.-]+|\[[0-9a-f:.]+\])"
-_SERIAL = r"[A-Za-z0-9._:/+#-](?:[A-Za-z0-9._:/+# -]{0,62}[A-Za-z0-9._:/+#-])?"
 _IPV4 = r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}"
+# The installer has no name server.
+_HOST = _IPV4
+_SERIAL = r"[A-Za-z0-9._:/+#-](?:[A-Za-z0-9._:/+# -]{0,62}[A-Za-z0-9._:/+#-])?"
 _FORMS = {
     "id": rf"{_HEX}{{32}}",
     "node": r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}",

@@ -35,6 +35,7 @@ from .errors import (
     READ_ONLY,
     REFUSED,
     STOPPED,
+    TIMEOUT,
     BmcError,
     Message,
     hidden,
@@ -76,7 +77,7 @@ class Client:
         self.requests = 0
         """Requests that were sent, with those of the session."""
         self.session_left = False
-        """The BMC did not confirm that the session was deleted."""
+        """A session may be left at the BMC: its end was not confirmed, or the answer of its beginning was lost."""
         self.root: Answer | None = None
         """ServiceRoot; set once the session is open."""
         self._stop = stop or threading.Event()
@@ -244,6 +245,10 @@ class Client:
             raw = self._send(
                 "POST", sessions, {"UserName": account.user, "Password": account.password}, {}, repeat_busy=True
             )
+        except BmcError as error:
+            # The BMC may have opened a session whose token was lost.
+            self.session_left = error.kind in (CUT, TIMEOUT)
+            raise
         finally:
             self._is_session_at_work = False
         token = raw.headers.get("x-auth-token", "")

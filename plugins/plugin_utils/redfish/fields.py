@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +19,8 @@ def text(body: Resource, *keys: str) -> str:
 def number(body: Resource, *keys: str) -> int:
     """Return the whole number at a path of keys, 0 without one."""
     value = _at(body, keys)
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return int(value) if is_number else 0
 
 
 def flag(body: Resource, *keys: str) -> bool | None:

@@ -143,7 +143,8 @@ class Machine:
     """A machine. `pending` is the boot override of the settings object, None without one; `pending_etag` is its ETag.
 
     `other_systems` are paths of further Systems, such as a GPU baseboard. `unread` is path -> reason for optional resources that the BMC
-    failed to show. `vendor` and `product` are of ServiceRoot.
+    failed to show. `vendor` and `product` are of ServiceRoot. `cd_target` is the boot target of the virtual CD, and `eject_s` the
+    seconds in which a slot may still show an ejected medium; both are of the dialect.
     """
 
     node: str
@@ -160,6 +161,8 @@ class Machine:
     chassis_serial: str = ""
     other_systems: tuple[str, ...] = ()
     unread: tuple[tuple[str, str], ...] = ()
+    cd_target: str = "Cd"
+    eject_s: float = 0.0
 
     @property
     def serial(self) -> str:

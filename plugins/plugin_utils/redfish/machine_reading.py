@@ -14,17 +14,22 @@ from .client import Answer, Client
 from .errors import MISSING, NOT_JSON, OTHER, STOPPED, TIMEOUT, UNREACHABLE, UNSUPPORTED, BmcError
 from .fields import Resource, flag, link, links, number, part, parts, text, texts
 from .machine import Boot, Drive, Machine, Manager, Nic, Reset, Slot, System, plain_mac
+from .resources.dialects import Dialect
 
 NICS, DRIVES, SLOTS, MANAGER, PENDING = "nics", "drives", "slots", "manager", "pending"
 ALL = frozenset({NICS, DRIVES, SLOTS, MANAGER, PENDING})
-_MOST_SYSTEMS, _MOST_PAGES = 16, 50
+_MOST_SYSTEMS, _MOST_PAGES, _MOST_MEMBERS = 16, 50, 512
 _FATAL = (UNREACHABLE, TIMEOUT, STOPPED)
 T = TypeVar("T")
+STANDARD = Dialect()
 
 
-def read_machine(client: Client, *, serial: str = "", only: Collection[str] = ALL) -> Machine:
+def read_machine(
+    client: Client, *, serial: str = "", only: Collection[str] = ALL, dialect: Dialect = STANDARD
+) -> Machine:
     """Return the machine. `serial` is the declared one: it decides between several systems that can boot. `only` names optional parts.
 
+    `dialect` decides where Boot is written, and which slots are commanded (resources/dialects.py).
     Raises BmcError: kind unsupported if no system can be chosen.
     """
     root = client.root or client.get("/redfish/v1/")
@@ -36,10 +41,12 @@ def read_machine(client: Client, *, serial: str = "", only: Collection[str] = AL
     systems = [system_of(client.get(one)) for one in paths]
     system = _chosen(client, systems, serial, path)
     system = reader.with_reset_types(system)
+    if dialect.boot_written_at == "sd":
+        system = replace(system, settings_path=f"{system.path.rstrip('/')}/SD")
     pending = (
         reader.optional(system.settings_path, lambda: client.find(system.settings_path)) if PENDING in only else None
     )
-    slots = tuple(reader.slots(system)) if SLOTS in only else ()
+    slots = tuple(one for one in reader.slots(system) if _is_used(one, dialect)) if SLOTS in only else ()
     return Machine(
         client.bmc.node,
         system,
@@ -55,7 +62,14 @@ def read_machine(client: Client, *, serial: str = "", only: Collection[str] = AL
         "" if system.serial else reader.chassis_serial(system),
         tuple(one.path for one in systems if one.path != system.path),
         tuple(reader.unread.items()),
+        dialect.cd_target,
+        float(dialect.media_settle),
     )
+
+
+def _is_used(slot: Slot, dialect: Dialect) -> bool:
+    is_named = not dialect.media_slot or slot.name == dialect.media_slot
+    return is_named and (dialect.media_slots != "with_insert" or bool(slot.insert_path))
 
 
 def read_system(client: Client, system: System) -> System:
@@ -179,7 +193,7 @@ class _Reader:
 
     def members(self, path: str) -> Iterator[Resource]:
         """Yield the members of an optional collection, in one request if the BMC expands collections."""
-        for one in self.optional(path, lambda: self._entries(path)) or ():
+        for one in (self.optional(path, lambda: self._entries(path)) or ())[:_MOST_MEMBERS]:
             at = text(one, "@odata.id")
             if set(one) <= {"@odata.id", "@odata.type", "@odata.etag", "title"}:
                 found = self.resource(at)

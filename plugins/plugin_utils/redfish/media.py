@@ -37,7 +37,7 @@ def insert_media(client: Client, machine: Machine, image: str) -> Change:
     refusal: BmcError | None = None
     for slot in current:
         try:
-            return _insert(client, slot, image)
+            return _insert(client, slot, image, machine.eject_s)
         except BmcError as error:
             if error.status not in _REFUSED_SLOT:
                 raise
@@ -52,15 +52,15 @@ def eject_media(client: Client, machine: Machine, image: str = "") -> Change:
     full = [one for one in slots if one.is_inserted and (not image or _has(one, image))]
     for slot in full:
         if not client.read_only:
-            _eject(client, slot)
+            _eject(client, slot, machine.eject_s)
     path = full[0].path if full else (slots[0].path if slots else "")
     return Change(bool(full), "no medium", ", ".join(one.image for one in full) or "no medium", path)
 
 
-def _insert(client: Client, slot: Slot, image: str) -> Change:
+def _insert(client: Client, slot: Slot, image: str, eject_s: float) -> Change:
     before = slot.image
     if slot.is_inserted:
-        slot = _eject(client, slot)
+        slot = _eject(client, slot, eject_s)
     last = slot
 
     def write() -> Answer:
@@ -91,13 +91,16 @@ def _write_image(client: Client, slot: Slot, image: str) -> Answer:
         return _post(client, slot.insert_path, {"Image": image})
 
 
-def _eject(client: Client, slot: Slot) -> Slot:
+def _eject(client: Client, slot: Slot, seconds: float) -> Slot:
     def write() -> Answer:
         if slot.eject_path:
             return _post(client, slot.eject_path, {})
         return finished(client, client.patch(slot.path, {"Image": None, "Inserted": False}))
 
-    found, messages = write_until_taken(client, write, lambda: _read(client, slot), lambda one: not one.is_inserted)
+    settle_s = max(seconds, client.bmc.limits.settle_s)
+    found, messages = write_until_taken(
+        client, write, lambda: _read(client, slot), lambda one: not one.is_inserted, seconds=settle_s
+    )
     if found.is_inserted:
         raise not_taken(client, "the end of the medium", slot.path, "no medium", _shown(found), messages)
     return found

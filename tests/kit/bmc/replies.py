@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.kit.bmc.resources import (
-    BOOT_SETTINGS,
     SESSIONS,
     SYSTEM_PATH,
     TASKS,
     V1,
     Json,
+    boot_settings,
     link,
     resource,
     session,
@@ -276,7 +276,7 @@ def _patch(state: State, request: Request) -> Reply:
     if path == SYSTEM_PATH and set(body) == {"AssetTag"}:
         state.bump(SYSTEM)
         return Reply(204)
-    if path == BOOT_SETTINGS and "Boot" in body and state.spec.settings_elsewhere:
+    if path == boot_settings(state) and "Boot" in body and state.spec.settings_elsewhere:
         return _as_task(state, "boot", _boot_change(state, body["Boot"]))
     if path == f"{SYSTEM_PATH}/Bios/Settings" and isinstance(body.get("Attributes"), dict):
         if unknown := set(body["Attributes"]) - set(state.spec.bios):
@@ -287,6 +287,8 @@ def _patch(state: State, request: Request) -> Reply:
             raise Refused(400, "PropertyValueFormatError", "The password is too short.")
         state.spec.password, state.spec.faults.password_change = body["Password"], False
         return Reply(204)
+    if path == SYSTEM_PATH and "Boot" in body:
+        raise Refused(400, "OperationSupportedInFutureStateURI", args=[boot_settings(state)])
     slot = slot_named(state, path.rpartition("/")[2]) if "/VirtualMedia/" in path and resource(state, path) else None
     if slot and state.spec.insert == "patch" and "Image" in body and not slot.is_kvm_only:
         image = body["Image"]

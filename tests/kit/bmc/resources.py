@@ -17,7 +17,6 @@ MANAGER = f"{V1}/Managers/1"
 ADAPTERS = f"{V1}/Chassis/1/NetworkAdapters"
 SESSIONS = f"{V1}/SessionService/Sessions"
 TASKS = f"{V1}/TaskService/Tasks"
-BOOT_SETTINGS = f"{SYSTEM_PATH}/Settings"
 RESET_INFO = f"{SYSTEM_PATH}/ResetActionInfo"
 UUID = "00000000-0000-4000-8000-0000000000"
 _OK = {"State": "Enabled", "Health": "OK"}
@@ -50,13 +49,19 @@ def version_key(path: str) -> str:
     """Return the key of a resource's version, by which its ETag changes."""
     keys = {
         SYSTEM_PATH: SYSTEM,
-        BOOT_SETTINGS: SETTINGS,
+        f"{SYSTEM_PATH}/Settings": SETTINGS,
+        f"{SYSTEM_PATH}/SD": SETTINGS,
         f"{SYSTEM_PATH}/Bios": BIOS,
         f"{SYSTEM_PATH}/Bios/Settings": BIOS_SETTINGS,
     }
     if "/VirtualMedia/" in path:
         return f"media-{path.rpartition('/')[2]}"
     return keys.get(path, path)
+
+
+def boot_settings(state: State) -> str:
+    """Return the path of the settings object of the boot override."""
+    return f"{SYSTEM_PATH}/{state.spec.settings_at}"
 
 
 def link(path: str) -> Json:
@@ -154,9 +159,9 @@ def _systems(state: State, rest: list[str]) -> Json | None:
                 "AllowableValues": spec.reset_types,
             }
             return _entry(RESET_INFO, "ActionInfo", "1_2_0", "Reset", Parameters=[parameter])
-        case ["1", "Settings"] if spec.settings_elsewhere or spec.settings_without_boot:
+        case ["1", name] if name == spec.settings_at and (spec.settings_elsewhere or spec.settings_without_boot):
             boot = {} if spec.settings_without_boot else {"Boot": _boot(state)}
-            return _entry(BOOT_SETTINGS, "ComputerSystem", "1_17_0", "Pending settings", **boot)
+            return _entry(boot_settings(state), "ComputerSystem", "1_17_0", "Pending settings", **boot)
         case ["1", "Bios"]:
             return _entry(
                 f"{SYSTEM_PATH}/Bios",
@@ -248,8 +253,11 @@ def _system(state: State) -> Json:
     more: Json = {}
     if spec.settings_elsewhere:
         boot.update({key: value for key, value in NO_OVERRIDE.items() if key in boot})
-    if spec.settings_elsewhere or spec.settings_without_boot:
-        more["@Redfish.Settings"] = {"@odata.type": "#Settings.v1_3_0.Settings", "SettingsObject": link(BOOT_SETTINGS)}
+    if (spec.settings_elsewhere or spec.settings_without_boot) and spec.settings_at == "Settings":
+        more["@Redfish.Settings"] = {
+            "@odata.type": "#Settings.v1_3_0.Settings",
+            "SettingsObject": link(boot_settings(state)),
+        }
     if spec.reset_time:
         more["LastResetTime"] = state.reset_time
     if spec.nics_at == "system":
@@ -321,7 +329,7 @@ def slot_named(state: State, name: str) -> Slot | None:
 
 def _slot(state: State, path: str, slot: Slot) -> Json:
     actions: Json = {}
-    if state.spec.insert == "action":
+    if state.spec.insert == "action" and not (slot.is_kvm_only and state.spec.kvm_without_action):
         actions = {
             f"#VirtualMedia.{verb}Media": {"target": f"{path}/Actions/VirtualMedia.{verb}Media"}
             for verb in ("Insert", "Eject")

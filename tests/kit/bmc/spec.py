@@ -109,6 +109,8 @@ class Spec:
     """Members in a page of NICs; 0 is all."""
     settings_elsewhere: bool = False
     """The boot override is written to Systems/1/Settings, and Systems/1 does not show it."""
+    settings_at: str = "Settings"
+    """Settings, or SD: the settings object of the override is then not linked, as with MegaRAC."""
     settings_without_boot: bool = False
     """Systems/1/Settings exists and has no Boot."""
     targets: list[str] = field(default_factory=lambda: list(TARGETS))
@@ -128,6 +130,8 @@ class Spec:
     """InsertMedia accepts only Image."""
     kvm_slot: bool = False
     """The first slot refuses media by Redfish."""
+    kvm_without_action: bool = False
+    """The first slot shows no action either."""
     media_at: str = "manager"
     """manager or system."""
     etag: str = "strong"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,7 +102,9 @@ class Machine:
         """Add an empty disk, and return its file."""
         block = self.sys / "block" / name
         (block / "device").mkdir(parents=True)
-        for key, text in (("serial", serial), ("ro", "0"), ("size", str(mib * MIB // 512))):
+        (block / "queue").mkdir()
+        size = str(mib * MIB // 512)
+        for key, text in (("serial", serial), ("ro", "0"), ("size", size), ("queue/logical_block_size", "512")):
             (block / key).write_text(f"{text}\n")
         path = self.dev / name
         with path.open("wb") as stream:
@@ -126,10 +129,37 @@ class Machine:
 
     def install(self, timeout: float = 60) -> Ended:
         """Run the installer to its end."""
-        places = [self.sys, self.proc, self.dev, self.root / "run", self.conf]
-        words = [*self.shell.split(), str(LIB / "main.sh"), str(LIB), *map(str, places), "0"]
-        environment = {"PATH": str(self.bin), "TMPDIR": os.environ.get("TMPDIR", "/tmp")}
         done = subprocess.run(
-            words, capture_output=True, text=True, timeout=timeout, check=False, env=environment, errors="replace"
+            self._words(),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+            env=self._environment(),
+            errors="replace",
         )
         return Ended(done.returncode, done.stdout + done.stderr, (self.root / "off").exists())
+
+    def lose_power(self, seconds: float) -> bool:
+        """Run the installer, and kill it with all its programs after so many seconds. Return True if it had not ended."""
+        process = subprocess.Popen(
+            self._words(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=self._environment(),
+            start_new_session=True,
+        )
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            return True
+        return False
+
+    def _words(self) -> list[str]:
+        places = [self.sys, self.proc, self.dev, self.root / "run", self.conf]
+        return [*self.shell.split(), str(LIB / "main.sh"), str(LIB), *map(str, places), "0"]
+
+    def _environment(self) -> dict[str, str]:
+        return {"PATH": str(self.bin), "TMPDIR": os.environ.get("TMPDIR", "/tmp")}

@@ -35,6 +35,7 @@ RECIPE = Recipe(
     drivers=("virtio_pci", "virtio_blk", "virtio_net", "nvme"),
     mirror=os.environ.get("BEDPLATE_DEBIAN_MIRROR", Recipe.mirror),
     security=os.environ.get("BEDPLATE_DEBIAN_SECURITY_MIRROR", Recipe.security),
+    components=("main",),
     spare_mib=16,
 )
 KEPT = 2

@@ -29,8 +29,7 @@ def make(folder: Path) -> SmallImage:
     for name in ("etc/ssh", "etc/bedplate", "etc/systemd/network", "root"):
         (root / name).mkdir(parents=True)
     (root / "etc/hostname").write_text("image\n")
-    noise = b"".join(hashlib.sha256(b"%d" % number).digest() for number in range(3 * MIB // 32))
-    (root / "noise").write_bytes(noise)
+    (root / "noise").write_bytes(noise())
     with raw.open("wb") as stream:
         stream.truncate(24 * MIB)
     subprocess.run(["/usr/sbin/sfdisk", "--quiet", str(raw)], input=_TABLE, text=True, check=True, capture_output=True)
@@ -50,6 +49,11 @@ def make(folder: Path) -> SmallImage:
         stream.write(b"\xeb\x63boot")
     subprocess.run(["zstd", "-q", str(raw), "-o", str(image)], check=True, capture_output=True)
     return SmallImage(image, _sha256(image), _sha256(raw), 24 * MIB)
+
+
+def noise() -> bytes:
+    """Return the 3 MiB of /noise, which nothing compresses."""
+    return b"".join(hashlib.sha256(b"%d" % number).digest() for number in range(3 * MIB // 32))
 
 
 def _sha256(path: Path) -> str:

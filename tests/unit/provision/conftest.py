@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.provision import order_text, seed
+from ansible_collections.bedplate.cluster.plugins.module_utils.provision import arming, medium, order_text, seed
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.order_server import OrderServer, listen
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.order_text import Order
 from tests.kit.provision import certificates, machine, small_image
@@ -99,3 +100,19 @@ def site(tmp_path: Path, certified: Path, image: SmallImage) -> Iterator[Site]:
 @pytest.fixture
 def node(tmp_path: Path) -> machine.Machine:
     return machine.Machine(tmp_path / "node")
+
+
+IMAGE_BYTES = b"image"
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> arming.Desk:
+    boot, served = tmp_path / "boot", tmp_path / "served"
+    boot.mkdir()
+    (served / "media").mkdir(parents=True)
+    (served / "images").mkdir()
+    (served / "images" / f"{hashlib.sha256(IMAGE_BYTES).hexdigest()}.img.zst").write_bytes(IMAGE_BYTES)
+    for name in medium.BOOT_FILES:
+        (boot / name).write_bytes(name.encode() * 1000)
+    (tmp_path / "ca.pem").write_text("CERTIFICATE\n")
+    return arming.Desk(tmp_path / "orders", served, boot, tmp_path / "ca.pem", "https://10.0.0.1:8443", "console=ttyS0")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import stat
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,23 +14,20 @@ import pytest
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision import archive, arming, medium, order_text
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.orders import RefusedError
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.seed import SeedFile
+from ansible_collections.bedplate.cluster.plugins.module_utils.provision.served_image import ImageError
 from tests.unit.provision.test_orders import HASH, VALUES
 
 MACHINE = {key: VALUES[key] for key in ("node", "serial", "mac", "disk", "wipe", "address", "gateway")}
-IMAGE = {"sha256": HASH, "raw_sha256": HASH, "raw_bytes": 24 << 20, "root_start": 2 << 20, "release": "bookworm"}
+IMAGE = {
+    "sha256": hashlib.sha256(b"image").hexdigest(),
+    "bytes": 5,
+    "raw_sha256": HASH,
+    "raw_bytes": 24 << 20,
+    "root_start": 2 << 20,
+    "release": "bookworm",
+}
 FILES = {"/etc/hostname": SeedFile(b"gpu001\n")}
 pytestmark = pytest.mark.skipif(shutil.which("xorriso") is None, reason="no xorriso on this machine")
-
-
-@pytest.fixture
-def desk(tmp_path: Path) -> arming.Desk:
-    boot, served = tmp_path / "boot", tmp_path / "served"
-    boot.mkdir()
-    (served / "media").mkdir(parents=True)
-    for name in medium.BOOT_FILES:
-        (boot / name).write_bytes(name.encode() * 1000)
-    (tmp_path / "ca.pem").write_text("CERTIFICATE\n")
-    return arming.Desk(tmp_path / "orders", served, boot, tmp_path / "ca.pem", "https://10.0.0.1:8443", "console=ttyS0")
 
 
 def extract(iso: Path, name: str, folder: Path) -> bytes:
@@ -48,7 +47,7 @@ def test_a_medium(desk: arming.Desk, tmp_path: Path) -> None:
     assert files["bedplate/order/ca.pem"] == b"CERTIFICATE\n"
     order = order_text.parse(files["bedplate/order/order"].decode())
     assert order.id == armed["id"]
-    assert order.image == f"https://10.0.0.1:8443/images/{HASH}.img.zst"
+    assert order.image == f"https://10.0.0.1:8443/images/{IMAGE['sha256']}.img.zst"
     grub = extract(iso, "/boot/grub/grub.cfg", tmp_path).decode()
     assert "boot=bedplate panic=0 console=ttyS0" in grub
     assert order.token not in grub
@@ -77,6 +76,37 @@ def test_a_second_order_is_refused(desk: arming.Desk) -> None:
     with pytest.raises(RefusedError):
         arming.arm(desk, MACHINE, IMAGE, FILES, 60)
     assert len(list((desk.served / "media").iterdir())) == 1
+
+
+@pytest.mark.parametrize("wrong", ["missing", "cut", "other"])
+def test_an_image_that_is_not_served(desk: arming.Desk, wrong: str) -> None:
+    path = desk.served / "images" / f"{IMAGE['sha256']}.img.zst"
+    path.unlink()
+    if wrong != "missing":
+        path.write_bytes({"cut": b"ima", "other": b"IMAGE"}[wrong])
+    with pytest.raises(ImageError):
+        arming.arm(desk, MACHINE, IMAGE, FILES, 60)
+    assert arming.states(desk, ["gpu001"]) == {}
+
+
+@pytest.mark.skipif(shutil.which("minisign") is None, reason="no minisign on this machine")
+def test_a_signature(desk: arming.Desk, tmp_path: Path) -> None:
+    path = desk.served / "images" / f"{IMAGE['sha256']}.img.zst"
+    for name in ("site", "other"):
+        words = ["minisign", "-G", "-W", "-p", str(tmp_path / f"{name}.pub"), "-s", str(tmp_path / f"{name}.key")]
+        subprocess.run(words, check=True, capture_output=True)
+    signed = replace(desk, public_key=tmp_path / "site.pub")
+    with pytest.raises(ImageError, match="not signed"):
+        arming.arm(signed, MACHINE, IMAGE, FILES, 60)
+    subprocess.run(
+        ["minisign", "-S", "-s", str(tmp_path / "other.key"), "-m", str(path)], check=True, capture_output=True
+    )
+    with pytest.raises(ImageError, match="not signed"):
+        arming.arm(signed, MACHINE, IMAGE, FILES, 60)
+    subprocess.run(
+        ["minisign", "-S", "-s", str(tmp_path / "site.key"), "-m", str(path)], check=True, capture_output=True
+    )
+    assert arming.arm(signed, MACHINE, IMAGE, FILES, 60)["id"]
 
 
 def unpack(data: bytes) -> dict[str, bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -70,7 +71,7 @@ def test_a_disk_with_data_is_written_when_that_was_ordered(site, node: Machine) 
     order = site.arm_for(node, wipe="yes")
     ended = node.install()
     assert (ended.code, site.state(order)) == (0, "written"), ended.console
-    assert "holds: gpt gpt PMBR" in ended.console
+    assert "holds: gpt PMBR data-at-byte-0" in ended.console
     assert DISK_SERIAL in ended.console
 
 
@@ -186,7 +187,13 @@ def test_a_serial_that_cannot_be_read(site, node: Machine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "text", "word"), [("ro", "1", "read-only"), ("size", "32768", "bytes"), ("size", "x", "size")]
+    ("key", "text", "word"),
+    [
+        ("ro", "1", "read-only"),
+        ("size", "32768", "bytes"),
+        ("size", "x", "size"),
+        ("queue/logical_block_size", "4096", "'4096' bytes"),
+    ],
 )
 def test_a_disk_that_does_not_fit(site, node: Machine, key: str, text: str, word: str) -> None:
     (node.sys / "block/vda" / key).write_text(f"{text}\n")
@@ -316,6 +323,23 @@ def test_what_is_on_the_disk_is_not_the_order(site, node: Machine, key: str) -> 
     ended = node.install()
     assert (ended.code, site.state(order)) == (1, "refused"), ended.console
     never_boots(node)
+
+
+def test_a_disk_of_terabytes(site, node: Machine) -> None:
+    """Its size is no multiple of 1 MiB, and the table that is made in memory has holes."""
+    size = 3_840_755_982_336
+    with node.disk.open("r+b") as stream:
+        stream.truncate(size)
+    (node.sys / "block/vda/size").write_text(f"{size // 512}\n")
+    order = site.arm_for(node)
+    assert node.install().code == 0
+    assert site.state(order) == "written"
+    verified = subprocess.run([SFDISK, "--json", str(node.disk)], capture_output=True, text=True, check=True)
+    assert "backup" not in verified.stderr
+    root = json.loads(verified.stdout)["partitiontable"]["partitions"][-1]
+    assert size - 2 * MIB < (root["start"] + root["size"]) * 512 < size
+    assert node.disk.stat().st_blocks * 512 < 64 * MIB
+    assert sum(path.stat().st_blocks * 512 for path in (node.root / "run").iterdir()) < 16 * MIB
 
 
 def test_a_clock_of_1970_is_set(site, node: Machine) -> None:

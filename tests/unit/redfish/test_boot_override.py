@@ -22,6 +22,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.errors im
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.machine_reading import PENDING, read_machine
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.power import set_power
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.read_back import Change
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.resources.dialects import Dialect
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.transport import Bmc
 
 from .conftest import Made
@@ -125,6 +126,18 @@ def test_machine_that_was_read_before_a_change_is_read_again(make: Made) -> None
         machine = read_machine(client, only=(PENDING,))
         clear_override(client, machine)
         assert set_override(client, machine, SET).changed
+    assert simulated.state()["boot"]["BootSourceOverrideTarget"] == "Cd"
+
+
+def test_override_at_sd_by_the_dialect(make: Made) -> None:
+    simulated, bmc = make(settings_elsewhere=True, settings_at="SD")
+    with Client(bmc) as client:
+        with pytest.raises(BmcError) as caught:
+            set_override(client, read_machine(client, only=(PENDING,)), SET)
+        assert caught.value.has("OperationSupportedInFutureStateURI")
+        machine = read_machine(client, only=(PENDING,), dialect=Dialect(boot_written_at="sd"))
+        change = set_override(client, machine, SET)
+    assert (change.changed, change.path) == (True, "/redfish/v1/Systems/1/SD")
     assert simulated.state()["boot"]["BootSourceOverrideTarget"] == "Cd"
 
 

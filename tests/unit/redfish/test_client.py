@@ -62,6 +62,16 @@ def test_session_that_cannot_be_deleted_is_recorded(make: Made) -> None:
     assert client.session_left
 
 
+def test_lost_answer_of_the_login_is_recorded_and_not_repeated(make: Made) -> None:
+    simulated, bmc = make(faults={"cut": 1, "cut_after": True, "methods": ["POST"], "paths": ["/Sessions"]})
+    client = Client(bmc)
+    with pytest.raises(BmcError) as caught, client:
+        pass
+    assert caught.value.kind == errors.CUT
+    assert client.session_left
+    assert simulated.state()["most_sessions"] == 1
+
+
 def test_expired_session_is_renewed(make: Made) -> None:
     simulated, bmc = make()
     with Client(bmc) as client:

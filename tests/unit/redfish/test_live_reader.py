@@ -8,6 +8,7 @@ import pytest
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.client import Client
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.live_reader import reader_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.profiles import bios, firmware
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.profiles.bios_plan import judge, plan
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.profiles.profile_files import bios_profile
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.resources import dialects
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.resources.reader import MissingResourceError
@@ -49,3 +50,36 @@ def test_missing_resource(simulation: Simulation) -> None:
         for _ in range(2):
             with pytest.raises(MissingResourceError):
                 get("/redfish/v1/Systems/9")
+
+
+RESET = "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset"
+PROFILE = bios_profile({"bios_version": "1.2.3", "attributes": {"SriovEnable": "Enabled"}}, "sim")
+
+
+@pytest.mark.parametrize("not_taken", [False, True])
+def test_bios_is_written_and_read_back(simulation: Simulation, not_taken: bool) -> None:
+    bmc = simulation.add()
+    if not_taken:
+        bmc.faults(not_taken=["bios"])
+    with Client(bmc_of(bmc)) as client:
+
+        def state() -> bios.BiosState:
+            """Read again: a reader reads each path once."""
+            get = reader_of(client)
+            return bios.read_state(get, dialects.read(get)[0].system)
+
+        found = plan(PROFILE, state(), dialects.read(reader_of(client))[1])
+        assert [(one.round, dict(one.attributes)) for one in found.patches] == [(1, {"SriovEnable": "Enabled"})]
+        patch = found.patches[0]
+        client.patch(patch.path, patch.body)
+        staged = judge(patch.attributes, state(), after_reset=False)
+        assert [row.state for row in bios.compare(PROFILE, state())] == (["different"] if not_taken else ["pending"])
+        client.post(RESET, {"ResetType": "ForceRestart"})
+        after = judge(patch.attributes, state(), after_reset=True)
+        assert (
+            [one.where for one in staged] == [one.where for one in after] == ["BIOS attribute SriovEnable"] * not_taken
+        )
+        assert plan(PROFILE, state(), dialects.read(reader_of(client))[1]).patches == (
+            found.patches if not_taken else ()
+        )
+    assert len(bmc.writes()) == 2

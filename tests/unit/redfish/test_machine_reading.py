@@ -13,6 +13,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.client im
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.errors import BmcError
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.machine import Machine, plain_mac
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.machine_reading import read_machine
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.resources.dialects import Dialect
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.transport import Bmc
 
 from .conftest import Made
@@ -143,6 +144,21 @@ def test_only_what_is_needed_is_read(make: Made) -> None:
     machine = read(bmc, only=())
     assert simulated.state()["requests"]["GET"] == 3
     assert (machine.nics, machine.drives, machine.slots, machine.manager) == ((), (), (), None)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "names"),
+    [(Dialect(), ["0", "1", "2"]), (Dialect(media_slot="1"), ["1"]), (Dialect(media_slots="with_insert"), ["1", "2"])],
+)
+def test_slots_of_the_dialect(make: Made, dialect: Dialect, names: list[str]) -> None:
+    _simulated, bmc = make(kvm_slot=True, kvm_without_action=True)
+    assert [one.name for one in read(bmc, dialect=dialect).slots] == names
+
+
+def test_targets_of_the_dialect(make: Made) -> None:
+    _simulated, bmc = make()
+    machine = read(bmc, dialect=Dialect(cd_target="UsbCd", media_settle=5))
+    assert (machine.cd_target, machine.eject_s) == ("UsbCd", 5)
 
 
 def test_pages_of_a_collection(make: Made) -> None:

@@ -141,6 +141,16 @@ def test_mutual_dependency_does_not_loop() -> None:
     assert rounds(plan(profile_of(A="X", B="2"), state, Dialect())) == [{"A": "X", "B": "2"}]
 
 
+def test_what_depends_on_a_mutual_dependency_is_second() -> None:
+    pairs = (("A", "B"), ("B", "A"), ("A", "C"))
+    rules = tuple(
+        Dependency((Condition(one, "CurrentValue", "EQU", "X"),), other, "ReadOnly", True) for one, other in pairs
+    )
+    registry = AttributeRegistry("/r", {name: Attribute(name, "String") for name in "ABC"}, rules)
+    state = BiosState("/b", "/b/s", "1", {"A": "1", "B": "1", "C": "1"}, registry=registry)
+    assert rounds(plan(profile_of(C="2", A="2", B="2"), state, Dialect())) == [{"A": "2", "B": "2"}, {"C": "2"}]
+
+
 def test_third_round_does_not_exist() -> None:
     rules = tuple(
         Dependency((Condition(one, "CurrentValue", "NEQ", "2"),), other, "ReadOnly", True)

@@ -76,6 +76,8 @@ find_disk() {
     DISK="$DEV/${BLOCK##*/}"
     [ -b "$DISK" ] || [ -f "$DISK" ] || refuse "$DISK is not a disk"
     only_line "$BLOCK/ro" && [ "$LINE" = 0 ] || refuse "$DISK is read-only, or its state cannot be read"
+    # The image's partition table counts sectors of 512 bytes: with others the disk would not boot.
+    only_line "$BLOCK/queue/logical_block_size" && [ "$LINE" = 512 ] || refuse "$DISK has sectors of '$LINE' bytes, and the image of 512"
     only_line "$BLOCK/size" && is_number "$LINE" || refuse "the size of $DISK cannot be read"
     BYTES=$((LINE * 512))
     [ "$BYTES" -ge "$order_raw_bytes" ] && [ "$BYTES" -ge $((16 * MIB)) ] || refuse "$DISK has $BYTES bytes, and the image $order_raw_bytes"

@@ -41,7 +41,7 @@ tool_sha256() {
     sha256sum >"$RUN/hash" 2>"$RUN/error" && only_line "$RUN/hash" && HASH=${LINE%"  -"} && is_hash "$HASH"
 }
 
-# Sets TYPES to the names of all signatures on a device.
+# Sets TYPES to the names of all signatures on a device, each once.
 tool_wipefs() {
     TYPES=""
     wipefs --no-act --noheadings --output OFFSET,TYPE "$1" >"$RUN/wipefs" 2>"$RUN/error" || return 1
@@ -51,7 +51,7 @@ tool_wipefs() {
         [ $# = 2 ] || return 1
         case $1 in 0x*[!0-9a-f]* | 0x) return 1 ;; 0x*) ;; *) return 1 ;; esac
         case $2 in *[!A-Za-z0-9_.-]*) return 1 ;; esac
-        TYPES="$TYPES $2"
+        case "$TYPES " in *" $2 "*) ;; *) TYPES="$TYPES $2" ;; esac
     done <"$RUN/wipefs"
 }
 
@@ -68,11 +68,12 @@ tool_ip_has() {
     return 1
 }
 
+# No other CA counts: without --capath curl also takes those of the system.
 # Sends a file and keeps the answer: tool_post URL BODY ANSWER. Sets STATUS to that of HTTP.
 tool_post() {
     STATUS=""
     rm_file "$3"
-    curl -q --silent --show-error --proto =https --tlsv1.2 --noproxy '*' --connect-timeout 20 --max-time 120 --cacert "$CONF/ca.pem" \
+    curl -q --silent --show-error --proto =https --tlsv1.2 --noproxy '*' --connect-timeout 20 --max-time 120 --cacert "$CONF/ca.pem" --capath "$CONF" \
         --header "@$RUN/authorization" --data-binary "@$2" --output "$3" --write-out '%{http_code}\n' "$1" \
         >"$RUN/status" 2>"$RUN/curl.error" || return 1
     only_line "$RUN/status" && STATUS=$LINE && case $STATUS in [1-5][0-9][0-9]) ;; *) return 1 ;; esac
@@ -81,7 +82,7 @@ tool_post() {
 # Prints what a URL has. A transfer below 1 kB/s for a minute is cut.
 tool_fetch() {
     curl -q --silent --show-error --fail --proto =https --tlsv1.2 --noproxy '*' --connect-timeout 20 --speed-limit 1000 --speed-time 60 \
-        --cacert "$CONF/ca.pem" "$1" 2>>"$RUN/curl.error"
+        --cacert "$CONF/ca.pem" --capath "$CONF" "$1" 2>>"$RUN/curl.error"
 }
 
 tool_mkfifo() { mkfifo "$1" 2>"$RUN/error" && [ -p "$1" ]; }
