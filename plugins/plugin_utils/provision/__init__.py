@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Install named nodes through their BMCs, and prove each by its host key."""
+"""Install named nodes through their BMCs, each once, in states."""

@@ -87,9 +87,7 @@ def release(client: Client, job: BmcJob) -> None:
     """Remove the medium and the override of a machine that is off, and read both back. Raises BmcError."""
     machine = _machine(client, job, SLOTS, PENDING)
     if machine.power != "Off":
-        what = (
-            f"power state {machine.power or 'not shown'}: somebody turned the machine on before its medium was removed"
-        )
+        what = f"power state {machine.power or 'not shown'}: the machine was turned on before its medium was removed"
         raise client.error(NOT_ALLOWED, what, "Turn it off with power.yml -e power=off, then run again.")
     _clear(client, machine, job)
 

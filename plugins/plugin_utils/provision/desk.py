@@ -39,7 +39,7 @@ class DeskSettings:
 
 @dataclass(frozen=True)
 class Seen:
-    """Hold the files of the provision host about a node; `order` is the state of its order, `open` the id of its open one, `medium` a secret."""
+    """Hold the state of a node on the provision host; `order` is the state of its order, `open` is an id. `medium` is a secret."""
 
     progress: Progress | None = None
     order: Mapping[str, Any] | None = None

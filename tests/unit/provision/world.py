@@ -29,7 +29,8 @@ from tests.kit.bmc.simulation import Simulated, Simulation
 from tests.kit.provision import behind, host
 
 BEHIND = "tests.kit.provision.behind:make"
-PORT = 8743
+PORT = 20000 + os.getpid() % 10000
+"""Tests in other processes have the same addresses."""
 CANARY = "canary"
 QUICK = Bounds(install=20, off=1.0, ssh=1.5, poll=0.05)
 
