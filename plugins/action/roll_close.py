@@ -32,7 +32,7 @@ class ActionModule(controller_call.ControllerAction):
         now = self._module("slurm_node", nodes=plan["nodes"])
         if controller_call.is_lost(now):
             return {**now, "failed": True, "msg": f"Slurm was not read after the roll: {now.get('msg', '')}"}
-        stop = roll_outcome.stopped(plan, raw, time.time())
+        stop = roll_outcome.stopped(plan, raw, time.time(), now["nodes"])
         outcomes = roll_outcome.outcomes(plan, raw, now, stop)
         if not any(one.why.endswith(stop) for one in outcomes.values()):
             stop = ""  # every batch had begun

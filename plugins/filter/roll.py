@@ -40,6 +40,16 @@ def roll_seconds_left(hostvars: Mapping[str, Any], nodes: Iterable[str]) -> int:
     return max(0, int(_plan(hostvars, nodes)["until"] - time.time()))
 
 
+def roll_watched(hostvars: Mapping[str, Any], nodes: Iterable[str]) -> list[dict[str, Any]]:
+    """Return groups of resumed nodes, and how many of each health may have out of service."""
+    return roll_outcome.watched(_plan(hostvars, nodes), _raw(hostvars))
+
+
+def roll_seconds_to_settle(hostvars: Mapping[str, Any], nodes: Iterable[str], batch: Iterable[str]) -> int:
+    """Return for how many seconds a batch waits until health has judged the canaries."""
+    return roll_outcome.seconds_to_settle(_plan(hostvars, nodes), batch)
+
+
 def roll_reboots(hostvars: Mapping[str, Any], nodes: Iterable[str]) -> str:
     """Return the nodes of a batch to reboot, as a hostlist."""
     return fold(roll_outcome.to_reboot(_raw(hostvars), nodes))
@@ -60,5 +70,14 @@ class FilterModule:
 
     def filters(self) -> dict[str, Callable[..., object]]:
         """Return filter name -> function."""
-        found = (roll_hosts, roll_stopped, roll_seconds_left, roll_reboots, roll_verified, roll_goes_on)
+        found = (
+            roll_hosts,
+            roll_stopped,
+            roll_seconds_left,
+            roll_watched,
+            roll_seconds_to_settle,
+            roll_reboots,
+            roll_verified,
+            roll_goes_on,
+        )
         return {function.__name__: function for function in found}
