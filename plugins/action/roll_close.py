@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand, fold
@@ -25,7 +26,8 @@ class ActionModule(controller_call.ControllerAction):
         """Run the task once, on the controller of the plan."""
         super().run(tmp, task_vars)
         self._task_vars = task_vars or {}
-        raw = self._task_vars["hostvars"].raw_get
+        # Ansible merges all variables of a host at each read.
+        raw = cache(self._task_vars["hostvars"].raw_get)
         plan = roll_outcome.plan_of(raw, self._task_vars["ansible_play_hosts_all"])
         if not plan:
             return {"changed": False, "failed": True, "msg": "This run has no plan: nothing was rolled."}

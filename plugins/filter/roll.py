@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
@@ -14,8 +15,11 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll.roll_documen
 
 
 def _raw(hostvars: Any) -> roll_outcome.Raw:
-    """Return a function that reads a host's variables as they are: a text of a machine is not a template."""
-    return getattr(hostvars, "raw_get", hostvars.__getitem__)  # type: ignore[no-any-return]
+    """Return a function that reads a host's variables as they are, once: a text of a machine is not a template.
+
+    Ansible merges all variables of the host at each read.
+    """
+    return cache(getattr(hostvars, "raw_get", hostvars.__getitem__))
 
 
 def _plan(hostvars: Mapping[str, Any], nodes: Iterable[str]) -> Mapping[str, Any]:
