@@ -338,7 +338,9 @@ def test_no_node_goes_on_in_a_batch_that_does_not_begin():
     plan = {**PLAN, "hosts": [*hosts], "canaries": []}
     assert late(hosts.__getitem__, plan) == []
     # Without another reason, such as at the end of the time of health.
-    assert stopped(plan, hosts.__getitem__, 50.0) == hosts["n1"]["__roll_drained"]["halted"]
+    for outcome in ("limited", "draining", "drained"):
+        hosts["n1"] = halted("n1", outcome)
+        assert stopped(plan, hosts.__getitem__, 50.0) == hosts["n1"]["__roll_drained"]["halted"]
 
 
 def test_resumed_nodes_are_watched_and_before_the_first_batch_none():
