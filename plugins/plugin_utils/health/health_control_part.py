@@ -14,10 +14,8 @@ from ..parts.decision import Decision
 from ..slurm import render
 from . import monitoring_files
 
-_PART = "health_control"
+_PART, _EXPORTER = "health_control", "slurm_exporter"
 _TICK = 20  # seconds
-# Seconds after which an agent that reports nothing counts as dead.
-_DEAD = 900
 
 
 def decide(cluster: Cluster, host: str) -> Decision | None:
@@ -33,14 +31,19 @@ def decide(cluster: Cluster, host: str) -> Decision | None:
 
 def _controller(cluster: Cluster) -> Decision:
     if cluster.health is None:
-        return Decision({f"{_PART}_absent": {}})
-    monitoring = cluster.monitoring
-    exporter = [{"listen": f":{monitoring.slurm_port}"}] if monitoring and monitoring.slurm_exporter else []
+        return Decision({f"{_PART}_absent": {}, f"{_EXPORTER}_absent": {}})
     made = settings(cluster, cluster.health)
-    values = {"settings": made, "exporter": exporter}
     until = cluster.health.dry_run_until
     expected = {"dry_run_until": until.isoformat() if until else None, "tick": _TICK, "state": made["state"]}
-    return Decision({_PART: values}, {_PART: expected})
+    return Decision({_PART: {"settings": made}, **_exporter(cluster)}, {_PART: expected})
+
+
+def _exporter(cluster: Cluster) -> dict[str, Any]:
+    """Return the part of the exporter, or the part that removes it, with its values."""
+    monitoring = cluster.monitoring
+    if monitoring and monitoring.slurm_exporter:
+        return {_EXPORTER: {"listen": f":{monitoring.slurm_port}"}}
+    return {f"{_EXPORTER}_absent": {}}
 
 
 def settings(cluster: Cluster, health: Health) -> dict[str, Any]:
@@ -51,7 +54,6 @@ def settings(cluster: Cluster, health: Health) -> dict[str, Any]:
         "tick": _TICK,
         "dry_run_until": until.isoformat() if until else None,
         "resume": health.resume,
-        "agent_dead_after": _DEAD,
         "caps": {
             "cluster": caps.cluster,
             "nodes": caps.nodes,

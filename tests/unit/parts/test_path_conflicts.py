@@ -75,7 +75,17 @@ def test_in_one_task_a_link_is_no_directory_yet_and_a_manifest_has_one_block(
         ("/usr/local/lib/bedplate/rdma/x", set()),
         (
             "/usr/local/lib/bedplate",
-            {"driver", "node_tuning", "rdma", "controller", "backup", "munge_pair", "node_health", "health_control"},
+            {
+                "driver",
+                "node_tuning",
+                "rdma",
+                "controller",
+                "backup",
+                "munge_pair",
+                "node_health",
+                "health_control",
+                "slurm_exporter",
+            },
         ),
     ],
 )

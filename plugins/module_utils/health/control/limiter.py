@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 
 from ..facts.health_finding import CANNOT_RUN, CLASSES, TRANSIENT
 from ..report.node_extra import NodeReport
+from ..report.verdict_line import FAIL, OK, WARN
 from .cap_room import Room
 from .cluster_view import FOREIGN, FREE, OF_SLURM, OURS, ClusterView, NodeState
 from .control_settings import ControlSettings
 from .drain_text import check_id, checks_of, class_of, text_for
 from .limiter_memory import Memory
 from .limiter_notes import is_sick, note
-from .suspect_checks import in_common, suspects
+from .suspect_checks import WINDOW, in_common, suspects
 
 RESUME, REWRITE, DRAIN = ("resume", "rewrite", "drain")
 CLEAN_SECONDS = 180.0
@@ -28,6 +29,7 @@ PAGE_HELD = 900.0
 RESUMES = 2
 """Resumes of a node after the same check in seven days."""
 SERVICE = "service"
+PROLOG = "Prolog error"
 PERSON = "person"
 """The rule that holds a node which a person has resumed: no page reports it."""
 
@@ -105,6 +107,7 @@ class _Tick:
     def run(self) -> Decision:
         note(self.memory, self.view, self.settings, self.now)
         self._suspect()
+        self._note_wronged()
         self._resume()
         self._drain()
         self._rewrite()
@@ -131,18 +134,46 @@ class _Tick:
         for _name, node in sorted(self.view.nodes.items()):
             if not node.is_only_drained:
                 continue
-            if node.owner == OF_SLURM and self._failed_by_suspects(node):
+            if node.owner == OF_SLURM and node.name in self.memory.wronged and self._passes(node):
                 self.found.actions.append(Action(RESUME, node, "suspect check"))
                 self._forget_ours(node)
             elif node.owner == OURS and self.settings.resume and self._is_over(node):
                 self._add_resume(node)
 
+    def _note_wronged(self) -> None:
+        """Note the nodes whose prolog failed for suspect checks alone, for as long as that is the reason that Slurm has for them.
+
+        A check is corrected on one node after the other. So the last nodes still fail it when it is no longer suspect, and stay noted.
+        """
+        before, self.memory.wronged = self.memory.wronged, {}
+        for name, node in sorted(self.view.nodes.items()):
+            if node.owner != OF_SLURM or not node.reason.startswith(PROLOG):
+                continue
+            if self._failed_by_suspects(node):
+                self.memory.wronged[name] = self.now
+            elif name in before and (not self._is_sick(node) or self.now - before[name] < WINDOW):
+                self.memory.wronged[name] = min(before[name], self.now)
+
+    def _passes(self, node: NodeState) -> bool:
+        """Return whether the prolog passes jobs again: before that a resume would only fail the next job.
+
+        Such resumes are not counted: the check was wrong, and not the node.
+        """
+        report = node.report
+        if report is None or report.status not in (OK, WARN, FAIL) or self._is_sick(node):
+            return False
+        return not (is_sick(report) and report.health_class == CANNOT_RUN)
+
+    def _is_sick(self, node: NodeState) -> bool:
+        """Return whether a node reports a finding of a check that is not suspect."""
+        return is_sick(node.report) and bool(self._trusted(node.report))
+
     def _failed_by_suspects(self, node: NodeState) -> bool:
-        """Return whether suspect checks alone failed a prolog. Such resumes are not counted: the check is wrong, and not the node."""
+        """Return whether suspect checks alone fail the prolog now."""
         report = node.report
         if report is None or not is_sick(report) or report.health_class != CANNOT_RUN or not report.checks:
             return False
-        return node.reason.startswith("Prolog error") and not self._trusted(report)
+        return not self._trusted(report)
 
     def _is_over(self, node: NodeState) -> bool:
         since = self.memory.clean.get(node.name)
@@ -180,7 +211,7 @@ class _Tick:
         """
         for _name, node in sorted(self.view.nodes.items()):
             report, trusted = node.report, self._trusted(node.report)
-            if report is None or not is_sick(report) or not trusted:
+            if report is None or not self._is_sick(node) or node.name in self.memory.wronged:
                 continue
             # The class is that of the first check: a suspect one makes no reason worse.
             is_worse = (

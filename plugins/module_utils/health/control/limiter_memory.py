@@ -19,6 +19,7 @@ class Memory:
     `failing`: check -> node -> since when it fails. `suspects`: check -> since when. `drains`: times of the last drains. `clean`: node of
     ours -> since when it reports no finding. `resumes`: rows of time, node and check. `held`: node -> since when. `ours`: node -> time of
     the newest report with a finding while it is drained. `overruled`: node -> time of the report that a person has overruled by a resume.
+    `wronged`: node -> since when its prolog has failed for suspect checks alone.
     """
 
     failing: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -29,6 +30,7 @@ class Memory:
     held: dict[str, float] = field(default_factory=dict)
     ours: dict[str, float] = field(default_factory=dict)
     overruled: dict[str, float] = field(default_factory=dict)
+    wronged: dict[str, float] = field(default_factory=dict)
 
     def text(self) -> str:
         """Return the memory as JSON."""
@@ -59,7 +61,8 @@ def from_text(text: str) -> Memory:
 
 
 def _is_whole(memory: Memory) -> bool:
-    times = [memory.suspects, memory.clean, memory.held, memory.ours, memory.overruled, *_values(memory.failing)]
+    times = [memory.suspects, memory.clean, memory.held, memory.ours, memory.overruled, memory.wronged]
+    times += _values(memory.failing)
     if not all(_is_times(one) for one in times):
         return False
     rows = isinstance(memory.resumes, list) and all(_is_row(row) for row in memory.resumes)

@@ -45,8 +45,11 @@ class SharedFolder:
             os.close(handle)
 
     def memory(self) -> Memory:
-        """Return the memory that the last controller in charge has left; an empty one if it cannot be read."""
-        with self._owner(), suppress(OSError, UnicodeDecodeError):
+        """Return the memory that the last controller in charge has left; an empty one without a file, or if it is damaged.
+
+        OSError: there is a file that cannot be read now. It may hold the rate, so nothing may be decided without it.
+        """
+        with self._owner(), suppress(FileNotFoundError, UnicodeDecodeError):
             return limiter_memory.from_text((self.path / "memory.json").read_text(encoding="utf-8"))
         return Memory()
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from ...common import command
@@ -19,6 +20,8 @@ from .limiter import DRAIN, RESUME, Action
 RUN = "limiter"
 """The run in the limiter's reasons."""
 _SECONDS = 30.0
+# slurmd calculates the time of the boot from clock and uptime, which differ by some seconds after a boot.
+_SLACK = 60.0
 
 
 @dataclass(frozen=True)
@@ -51,22 +54,26 @@ class SlurmLink:
             raise ViewError(f"sinfo: {outcome.error_line[:200]}")
         return parse(outcome.stdout)
 
-    def node(self, name: str) -> NodeState | None:
-        """Return a node as it is now; None if it cannot be read."""
+    def node(self, name: str) -> tuple[NodeState, float] | None:
+        """Return a node as it is now, and the time of its boot, 0 if Slurm does not know it; None if the node cannot be read."""
         outcome = self._run(("scontrol", "--oneliner", "show", "node", name))
         pairs = node_pairs(outcome.stdout.strip()) if outcome.code == 0 else {}
         if pairs.get("NodeName") != name or "State" not in pairs:
             return None
         # pairs end at blanks, and the report was read from sinfo: a change of the report is no reason against a change of the node.
-        return node_state(name, pairs["State"], "", pairs.get("Reason", ""))
+        return node_state(name, pairs["State"], "", pairs.get("Reason", "")), _seconds(pairs.get("BootTime", ""))
 
     def apply(self, action: Action) -> Result:
         """Change a node, if it is still as it was judged."""
-        now = self.node(action.node)
-        if now is None:
+        found = self.node(action.node)
+        if found is None:
             return Result(f"{action.node}: slurmctld does not show it", may_be_made=False)
+        now, boot = found
         if not now.is_as(action.seen):
             return Result(f"{action.node}: changed by others since it was judged; skipped", may_be_made=False)
+        report = action.seen.report
+        if action.kind == DRAIN and report and report.time < boot - _SLACK:
+            return Result(f"{action.node}: its report is older than its boot; skipped", may_be_made=False)
         outcome = self._run(self.argv(action))
         if outcome.code == 0:
             return Result()
@@ -84,6 +91,14 @@ class SlurmLink:
 
     def _run(self, argv: Sequence[str]) -> command.Outcome:
         return command.run(argv, _SECONDS, environment={"SLURM_CONF": str(self.slurm_conf)})
+
+
+def _seconds(time: str) -> float:
+    """Return a time of scontrol, such as 2026-11-28T06:11:03 in the zone of this machine, in seconds since 1970; 0 for `None`."""
+    try:
+        return datetime.fromisoformat(time).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
 
 
 def _own_names() -> tuple[str, str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import tempfile
 from collections.abc import Callable
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -365,6 +366,22 @@ def test_the_memory_on_disk_counts_again_once_it_can_be_saved(site: Site, full_d
     assert site.slurm.drained() == []
 
 
+def test_a_memory_that_cannot_be_read_now_stops_the_tick(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.controller.tick()
+    site.sick("n3")
+
+    def stale(_path: Path, **_words: Any) -> str:
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_text", stale)
+        (problem,) = site.controller.tick()
+    assert "Stale file handle" in problem
+    assert site.slurm.drained() == []
+    assert site.controller.tick() == []
+    assert site.slurm.drained() == ["n3"]
+
+
 class TestLink:
     """Commands with answers that a test chooses."""
 
@@ -393,6 +410,14 @@ class TestLink:
         action = Action(DRAIN, node_state("n1", "idle", RESET, ""), "reset xid-79")
         result = self.link(scontrol=outcome).apply(action)
         assert (bool(result.problem), result.may_be_made) == (True, False)
+
+    @pytest.mark.parametrize(("boot", "is_made"), [(50, True), (70, False), (-9999, True), (None, True)], ids=str)
+    def test_a_report_of_an_earlier_boot_drains_no_node(self, boot: int | None, is_made: bool) -> None:
+        time = datetime.fromtimestamp(NOW + boot).isoformat() if boot else None
+        shown = Outcome(0, f"NodeName=n1 State=IDLE BootTime={time} Comment=x\n", "")
+        action = Action(DRAIN, node_state("n1", "idle", report("reset", "xid-79", time=int(NOW)), ""), "reset xid-79")
+        result = self.link(scontrol=shown).apply(action)
+        assert (result.problem == "", result.may_be_made) == (is_made, is_made)
 
     def test_a_rewrite_changes_no_state_and_a_resume_no_reason(self) -> None:
         node = node_state("n1", "idle+drain", RESET, "Prolog error")

@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.control import control_status, limiter_memory
-from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.cluster_view import ClusterView
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.cluster_view import (
+    ClusterView,
+    node_state,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.control_settings import ControlSettings
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.limiter import (
     CLEAN_SECONDS,
@@ -229,13 +232,43 @@ class TestSuspects:
             memory = made.memory
         assert len(drained) == 5
 
-    def test_nodes_that_it_failed_prologs_on_are_resumed_each_time(self) -> None:
+    def failed(self, extra: str | None = None, **special: tuple[str, str, str]) -> ClusterView:
+        """Return 20 nodes whose prolog failed, with their own report or another one."""
+        found = self.wrong_profile(20, "Prolog error", "idle+drain").nodes
+        changed = {name: node_state(name, "idle+drain", extra, "Prolog error") for name in list(found)[:20] if extra}
+        changed |= {name: node_state(name, *words) for name, words in special.items()}
+        return ClusterView({**found, **changed})
+
+    def test_nodes_that_it_failed_prologs_on_are_resumed_once_their_prolog_passes(self) -> None:
         memory = Memory()
         for number in range(5):
-            made = tick(self.wrong_profile(20, "Prolog error", "idle+drain"), memory, now=NOW + number * 20)
-            assert len(names(made, RESUME)) == 20
-            assert names(made, DRAIN) == []
+            made = tick(self.failed(), memory, now=NOW + number * 20)
+            # A resume would fail the next job.
+            assert (names(made, RESUME), names(made, DRAIN), names(made, REWRITE)) == ([], [], [])
             memory = made.memory
+        for extra in (OK, report("note", "xid-63", status="warn"), report("degraded", "gpu-count-pci", status="warn")):
+            found = self.failed(extra)
+            assert len(names(tick(found, memory, now=NOW + 100), RESUME)) == 20
+
+    def test_the_last_nodes_of_a_corrected_check_return_too(self) -> None:
+        late = [f"n{number}" for number in range(1, 4)]
+        wrong = ("idle+drain", report("cannot-run", "gpu-count-pci"), "Prolog error")
+        made = tick(self.failed(), Memory(), now=NOW)
+        made = tick(self.failed(OK, **dict.fromkeys(late, wrong)), made.memory, now=NOW + 60)
+        assert (made.memory.suspects, names(made, REWRITE)) == ({}, [])
+        assert (len(names(made, RESUME)), set(names(made, RESUME)) & set(late)) == (17, set())
+        fine = view(n1=("idle+drain", OK, "Prolog error"), n2=wrong)
+        assert names(tick(fine, made.memory, now=NOW + 120), RESUME) == ["n1"]
+        # What still fails after ten minutes is a finding of its own.
+        assert names(tick(fine, made.memory, now=NOW + 660), REWRITE) == ["n2"]
+
+    def test_a_node_that_a_suspect_check_failed_is_not_resumed_with_a_finding_of_its_own(self) -> None:
+        made = tick(self.failed(), Memory(), now=NOW)
+        sick = ("idle+drain", report("reset", "xid-79"), "Prolog error")
+        found = self.failed(None, n1=sick, n2=("idle+drain", "", "Prolog error"), n3=("idle+drain", OK, "Ann"))
+        unknown = ("idle+drain", report("", status="unknown"), "Prolog error")
+        found = ClusterView({**found.nodes, "n4": node_state("n4", *unknown)})
+        assert names(tick(found, made.memory, now=NOW + 20), RESUME) == []
 
     def test_a_node_whose_prolog_failed_for_another_reason_is_not_resumed(self) -> None:
         found = dict(self.wrong_profile(20).nodes)

@@ -86,7 +86,7 @@ def test_without_the_section_agent_and_limiter_are_removed(tmp_path: Path) -> No
     assert of_node
     assert of_controller
     assert list(of_node.parts) == ["node_health_absent"]
-    assert list(of_controller.parts) == ["health_control_absent"]
+    assert list(of_controller.parts) == ["health_control_absent", "slurm_exporter_absent"]
     assert not of_node.expected
     assert not of_controller.expected
 
@@ -151,12 +151,20 @@ def test_only_nodes_with_ports_have_a_leaf(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(("text", "listens"), [("slurm: false", 0), ("slurm: true", 1)])
-def test_the_exporter_runs_where_the_file_has_it(tmp_path: Path, text: str, listens: int) -> None:
-    found = cluster(tmp_path, f"health: {{}}\nmonitoring: {{{text}}}\n")
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("health: {}\nmonitoring: {slurm: true}\n", "slurm_exporter"),
+        ("health: {}\nmonitoring: {slurm: false}\n", "slurm_exporter_absent"),
+        ("health: {}\n", "slurm_exporter_absent"),
+        ("", "slurm_exporter_absent"),
+    ],
+)
+def test_the_exporter_runs_where_the_file_has_it_and_is_removed_elsewhere(tmp_path: Path, text: str, part: str) -> None:
+    found = cluster(tmp_path, text)
     decision = health_control_part.decide(found, found.services.controllers[0])
     assert decision
-    assert len(decision.parts["health_control"]["exporter"]) == listens
+    assert {name for name in decision.parts if name.startswith("slurm_exporter")} == {part}
 
 
 def test_only_hosts_of_prometheus_get_its_files(tmp_path: Path) -> None:
