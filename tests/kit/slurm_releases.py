@@ -34,6 +34,14 @@ mount --bind "$repository" "$root/mnt"
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 mount --rbind /sys "$root/sys"
+if [ -n "$copy" ]; then
+    # A process that enters another mount namespace would leave a mere chroot.
+    mkdir "$root/media/outside"
+    cd "$root"
+    pivot_root . media/outside
+    umount -l media/outside
+    root=.
+fi
 PATH=/usr/sbin:/usr/bin:/sbin:/bin exec chroot "$root" \\
     env --chdir=/mnt PYTHONPATH=/mnt:/mnt/collections PYTHONDONTWRITEBYTECODE=1 python3 "$@"
 """
