@@ -54,22 +54,30 @@ def _note_owners(memory: Memory, view: ClusterView) -> None:
             time = node.report.time if node.report and is_sick(node.report) else 0
             memory.ours[name] = max(memory.ours.get(name, 0), time)
         elif name in memory.ours and node.owner == FREE:
-            memory.overruled[name] = memory.ours.pop(name)
+            found = memory.ours.pop(name)
+            # A node that also has no report was not resumed: slurmctld has lost its state.
+            if node.report is not None:
+                memory.overruled[name] = found
     for name, overruled in list(memory.overruled.items()):
-        found = view.nodes.get(name)
-        report = found.report if found else None
-        if found and (report is None or report.time != overruled or not is_sick(report)):
+        report = view.nodes[name].report if name in view.nodes else None
+        # Without a report the last one may return: the site wrote Extra, or slurmctld lost its state.
+        if report and (report.time != overruled or not is_sick(report)):
             del memory.overruled[name]
 
 
 def _note_clean(memory: Memory, view: ClusterView, now: float) -> None:
-    """Note since when a node of ours reports no finding. A report older than the finding is of a slurmctld that lost its state."""
+    """Note since when a node of ours reports no finding. A report older than the finding is of a slurmctld that lost its state.
+
+    A finding of the future is of a node whose clock was wrong: its next report is older.
+    """
     memory.clean = {
         name: min(memory.clean.get(name, now), now)
         for name, found in sorted(memory.ours.items())
-        if name in view.nodes and view.nodes[name].owner == OURS and _is_clean(view.nodes[name].report, found)
+        if name in view.nodes and view.nodes[name].owner == OURS and _is_clean(view.nodes[name].report, found, now)
     }
 
 
-def _is_clean(report: NodeReport | None, found: float) -> bool:
-    return report is not None and report.status == OK and report.health_class in ("", NOTE) and report.time >= found
+def _is_clean(report: NodeReport | None, found: float, now: float) -> bool:
+    if report is None or report.status != OK or report.health_class not in ("", NOTE):
+        return False
+    return report.time >= found or found > now
