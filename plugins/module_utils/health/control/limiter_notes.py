@@ -24,7 +24,7 @@ def is_sick(report: NodeReport | None) -> bool:
 def note(memory: Memory, view: ClusterView, settings: ControlSettings, now: float) -> None:
     """Change the memory to what the view shows. `now` in seconds since 1970; a time after it counts as now: the clock was set back."""
     _note_failing(memory, view, now)
-    _note_owners(memory, view)
+    _note_owners(memory, view, now)
     _note_clean(memory, view, now)
     memory.drains = [min(one, now) for one in memory.drains if now - one < settings.caps.seconds]
     memory.resumes = [[min(row[0], now), *row[1:]] for row in memory.resumes if now - row[0] < RESUME_SECONDS]
@@ -46,13 +46,15 @@ def _first_seen(view: ClusterView, node: str, now: float) -> float:
     return 0.0 if view.nodes[node].owner == OURS else now
 
 
-def _note_owners(memory: Memory, view: ClusterView) -> None:
+def _note_owners(memory: Memory, view: ClusterView, now: float) -> None:
     """Note the newest report of each drained node, and that a person has resumed a node that is in service without a resume of ours."""
     for name, node in view.nodes.items():
         # A node whose reason a person has edited is the person's, and so is its resume.
         if node.owner == OURS or (name in memory.ours and node.is_of_person):
             time = node.report.time if node.report and is_sick(node.report) else 0
-            memory.ours[name] = max(memory.ours.get(name, 0), time)
+            before = memory.ours.get(name, 0)
+            # A time of the future is of a node whose clock was wrong: its next report may be older.
+            memory.ours[name] = max(before if before <= now else 0, time)
         elif name in memory.ours and node.owner == FREE:
             found = memory.ours.pop(name)
             # A node that also has no report was not resumed: slurmctld has lost its state.
@@ -66,18 +68,13 @@ def _note_owners(memory: Memory, view: ClusterView) -> None:
 
 
 def _note_clean(memory: Memory, view: ClusterView, now: float) -> None:
-    """Note since when a node of ours reports no finding. A report older than the finding is of a slurmctld that lost its state.
-
-    A finding of the future is of a node whose clock was wrong: its next report is older.
-    """
+    """Note since when a node of ours reports no finding. A report older than the finding is of a slurmctld that lost its state."""
     memory.clean = {
         name: min(memory.clean.get(name, now), now)
         for name, found in sorted(memory.ours.items())
-        if name in view.nodes and view.nodes[name].owner == OURS and _is_clean(view.nodes[name].report, found, now)
+        if name in view.nodes and view.nodes[name].owner == OURS and _is_clean(view.nodes[name].report, found)
     }
 
 
-def _is_clean(report: NodeReport | None, found: float, now: float) -> bool:
-    if report is None or report.status != OK or report.health_class not in ("", NOTE):
-        return False
-    return report.time >= found or found > now
+def _is_clean(report: NodeReport | None, found: float) -> bool:
+    return report is not None and report.status == OK and report.health_class in ("", NOTE) and report.time >= found

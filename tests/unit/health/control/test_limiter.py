@@ -420,6 +420,12 @@ class TestResume:
             memory = made.memory
         assert names(made, RESUME) == ["n1"]
 
+    def test_a_person_overrules_the_report_of_a_clock_that_was_set(self) -> None:
+        ahead = report("reset", "xid-79", time=int(NOW) + 86400)
+        memory = tick(view(n1=("idle+drain", ahead, ours("reset xid-79")))).memory
+        memory = tick(view(n1=("idle+drain", XID, ours("reset xid-79"))), memory, now=NOW + 20).memory
+        assert tick(view(n1=("idle", XID, "")), memory, now=NOW + 40).actions == []
+
     def test_no_time_of_a_report_damages_the_memory(self) -> None:
         memory = tick(view(n1=("idle+drain", report("reset", "xid-79", time=2**40 - 1), ours("reset xid-79")))).memory
         assert memory.ours == {"n1": 2**40 - 1}
