@@ -164,6 +164,11 @@ class TestCaps:
         )
         assert names(tick(found), DRAIN) == []
 
+    def test_nodes_that_power_saving_switched_off_fill_no_cap(self) -> None:
+        special = {f"n{number}": ("idle+powered_down", OK, "") for number in range(2, 100)}
+        made = tick(view(n1=("idle", XID, ""), n100=("idle+powered_down", XID, ""), **special))
+        assert (names(made, DRAIN), made.holds) == (["n1"], [])
+
     def test_a_malformed_row_counts(self) -> None:
         found = ClusterView(view(n95=("idle", XID, "")).nodes, frozenset(f"x{number}" for number in range(11)))
         assert names(tick(found), DRAIN) == []
