@@ -27,7 +27,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.cl
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.health_control import Controller
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.slurm_link import SlurmLink
-from tests.unit.health.control.clusters import OK, report
+from tests.unit.health.control.clusters import report
 from tests.unit.slurm.nodes.real_slurm import RealSlurm
 
 DATA = Path("/run/rendered.json")
@@ -236,13 +236,13 @@ def test_the_limiter_drains_and_resumes_a_node(slurm: ReleaseSlurm) -> None:
     assert slurm.controller.tick() == []
     drained = slurm.node("n4")
     assert (drained.owner, drained.is_only_drained, "DRAIN" in drained.states) == (OURS, True, True)
-    assert slurm.scontrol("update", "nodename=n4", f"extra={OK}") == ""
+    assert slurm.scontrol("update", "nodename=n4", f"extra={report('', status='ok', time=int(time.time()))}") == ""
     assert slurm.controller.tick() == []
     assert slurm.node("n4").owner == OURS
     slurm.later += 200
     assert slurm.controller.tick() == []
-    # slurmctld counts a node that is resumed as silent until slurmd answers.
-    slurm.wait(lambda: (slurm.node("n4").owner, slurm.node("n4").out_states) == (FREE, frozenset()))
+    # slurmctld counts a node that is resumed as silent until slurmd answers, at the latest to a ping, each 100 s.
+    slurm.wait(lambda: (slurm.node("n4").owner, slurm.node("n4").out_states) == (FREE, frozenset()), 150)
     assert slurm.ends(slurm.queue("n4"))["JobState"] == "COMPLETED"
 
 
