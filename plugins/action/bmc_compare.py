@@ -9,7 +9,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR
+from ansible_collections.bedplate.cluster.plugins.module_utils.common import finding
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.bmc import compare_report
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.bmc.bmc_accounts import accounts_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.bmc.bmc_contact import contact
@@ -26,6 +26,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.bmc.run_input imp
     RunError,
     RunInput,
     report_folder,
+    require_targets,
     run_input,
     write_report,
 )
@@ -58,6 +59,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
     def _compared(self, given: RunInput, subject: str, variables: dict[str, Any]) -> dict[str, Any]:
         cluster = given.cluster
         declared = targets_of(cluster, given.record, given.limit)
+        require_targets(given, declared)
         targets = {node: one for node, one in declared.items() if name_of(one, subject) and one.protocol == REDFISH}
         without = [node for node, one in declared.items() if one.profile and not name_of(one, subject)]
         if not targets:
@@ -81,7 +83,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             folder = report_folder(given.choices["bmc_report"], cluster.name)
             report = write_report(folder, subject, documents(f"{subject} {cluster.name}", kinds, findings, data))
             text.append(f"report: {report}.json, {report}.xml")
-        failed = any(one.severity == ERROR for one in findings)
+        failed = finding.failed(findings)
         return {
             "changed": False,
             "failed": failed,

@@ -9,6 +9,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common import finding
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.bmc import discovery, discovery_report
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.bmc.bmc_accounts import accounts_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.bmc.bmc_contact import contact
@@ -19,6 +20,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.bmc.run_input imp
     RunError,
     RunInput,
     report_folder,
+    require_targets,
     run_input,
     write_report,
 )
@@ -53,6 +55,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         cluster, is_check = given.cluster, bool(self._task.check_mode)
         records = given.choices["bmc_record"]
         targets = targets_of(cluster, given.record, given.limit)
+        require_targets(given, targets)
         readable = {node: one for node, one in targets.items() if one.protocol == REDFISH}
         accounts = accounts_of(secrets_of(variables, self._templar, self._loader), readable)
         contacts = contact(
@@ -73,13 +76,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         path = str(update.path)
         diff = {"before_header": path, "after_header": path, "before": update.before, "after": update.after}
         changed = records and update.changed
+        failed = finding.failed(found.findings)
         return {
             "changed": changed,
-            "failed": bool(found.findings),
+            "failed": failed,
             "msg": text,
             "counts": found.counts(),
             "report": report,
             **({"diff": [diff]} if self._task.diff and changed else {}),
-            # Without this, nobody sees the summary of a run without findings.
-            "_ansible_verbose_always": not found.findings,
+            # Without this, nobody sees the summary of a run without errors.
+            "_ansible_verbose_always": not failed,
         }

@@ -20,6 +20,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.bmc.power_run imp
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.bmc.run_input import RunError, RunInput, run_input
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.cluster_secrets import secrets_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import SecretError
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.power import OFF
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import controller_call
 
 _NOTHING = "Nothing was changed:"
@@ -61,7 +62,8 @@ class ActionModule(controller_call.ControllerAction):
         order = PowerOrder(given.choices["power"], float(given.choices["power_graceful"]), is_check)
         targets = targets_of(given.cluster, given.record, nodes)
         accounts = accounts_of(secrets_of(self._task_vars, self._templar, self._loader), targets)
-        results = power_run.run(targets, accounts, given.reach, order)
+        reach = given.reach if order.wanted == OFF else given.reach.at_most(given.choices["power_at_once"])
+        results = power_run.run(targets, accounts, reach, order)
         changed = any(one.change and one.change.changed for one in results.values())
         before, after = (power_run.states(results, order, after=one) for one in (False, True))
         failed = [node for node, one in results.items() if one.error]

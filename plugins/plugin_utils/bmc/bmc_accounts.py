@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from ..common.cluster_secrets import ClusterSecrets
@@ -30,21 +30,29 @@ def accounts_of(secrets: ClusterSecrets, nodes: Iterable[str]) -> Accounts:
     Raises SecretError if the place of all secrets is not safe, or not known.
     """
     accounts, errors, factory = dict[str, Account](), dict[str, BmcError](), list[str]()
-    has_factory = secrets.has(FACTORY)
-    shared = account_of(FACTORY, secrets.existing_text(FACTORY)) if has_factory else None
+    # A variable that is an expression, such as a lookup, is evaluated at each use.
+    given = frozenset(secrets.given.names())
+    shared = _stored(secrets, given, FACTORY)
     for node in nodes:
-        name = own_name(node)
         try:
-            if secrets.has(name):
-                accounts[node] = account_of(name, secrets.existing_text(name))
+            if own := _stored(secrets, given, own_name(node)):
+                accounts[node] = own
             elif shared:
                 accounts[node] = shared
                 factory.append(node)
             else:
-                raise SecretError(f"{secrets.missing(name)}, or the factory's account into {FACTORY}: {_FORM}")
+                missing = secrets.missing(own_name(node))
+                raise SecretError(f"{missing}, or the factory's account into {FACTORY}: {_FORM}")
         except SecretError as error:
             errors[node] = BmcError(REFUSED, node, "no account", f"{error}.")
     return Accounts(accounts, errors, tuple(factory))
+
+
+def _stored(secrets: ClusterSecrets, given: Collection[str], name: str) -> Account | None:
+    """Return the account of a secret, None without the secret. Raises SecretError."""
+    if name in given:
+        return account_of(name, secrets.text(name, create=False))
+    return account_of(name, secrets.store.text(name, create=False)) if secrets.store.has(name) else None
 
 
 def own_name(node: str) -> str:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...module_utils.common.hostlist import HostlistError, expand
 from ...module_utils.common.text import did_you_mean
@@ -38,6 +38,10 @@ class Reach:
     ca_file: str = ""
     at_once: int = 256
     limits: Limits = _LIMITS
+
+    def at_most(self, number: int) -> Reach:
+        """Return the same way to at most so many BMCs at once."""
+        return replace(self, at_once=min(self.at_once, number))
 
     @property
     def ca_trust(self) -> Trust:

@@ -20,6 +20,7 @@ POWER: dict[str, RunVariable] = {
     "power": RunVariable("", "on, off, cycle", lambda value: value in ("on", "off", "cycle")),
     "power_nodes": _NODES,
     "power_without_slurm": _NODES,
+    "power_at_once": RunVariable(64, "a number of nodes from 1 to 1024", number(1, 1024), as_whole),
     "power_graceful": RunVariable(120, "whole seconds from 0 to 3600", number(0, 3600), as_whole),
 }
 FIRMWARE: dict[str, RunVariable] = {

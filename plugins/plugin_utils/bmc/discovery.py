@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...module_utils.common.finding import Finding
+from ...module_utils.common.finding import WARNING, Finding
 from ..machines.machine_values import SERIAL
 from ..machines.record_changes import FoundValue, Update
 from ..redfish.machine import Machine
@@ -67,7 +67,16 @@ def judge(
         result.states[node] = _STATES[finding.kind] if finding else FOUND
         if finding:
             result.findings.append(finding)
+        if machine is not None:
+            result.findings += _unread(target, machine)
     return result
+
+
+def _unread(target: Target, machine: Machine) -> Iterator[Finding]:
+    """Yield a warning for each resource that the BMC failed to show: its values are not compared."""
+    for path, why in machine.unread:
+        remedy = "Restart the BMC or update its firmware; the values of this resource were not compared"
+        yield Finding(UNREAD, f"BMC {target.address} {path}", "", why, remedy, WARNING, target.node)
 
 
 def _identity(

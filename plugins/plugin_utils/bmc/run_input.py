@@ -16,7 +16,7 @@ from ..machines import machine_record
 from ..machines.machine_record import Record, RecordError
 from ..redfish.transport import Limits
 from . import bmc_variables
-from .bmc_targets import Reach
+from .bmc_targets import Reach, Target
 
 
 class RunError(ValueError):
@@ -64,6 +64,14 @@ def run_input(
     limit = frozenset(variables["ansible_play_hosts_all"]) if variables.get("ansible_limit") else None
     chosen = bmc_variables.choices(stated, playbook)
     return RunInput(cluster, record, chosen, reach_of(cluster, chosen["bmc_port"]), limit)
+
+
+def require_targets(given: RunInput, targets: Mapping[str, Target]) -> None:
+    """Raise RunError if no BMC is declared, or --limit leaves none."""
+    if not targets and given.limit is not None:
+        raise RunError("--limit leaves no machine with a BMC address. Run without --limit, or name others")
+    if not targets:
+        raise RunError(f"{given.cluster.path}: no BMC is declared. Add the network `bmc` to `networks`")
 
 
 def reach_of(cluster: Cluster, port: int) -> Reach:

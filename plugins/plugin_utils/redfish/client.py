@@ -106,7 +106,7 @@ class Client:
 
     def open(self) -> None:
         """Read ServiceRoot, and open a session. Raises BmcError."""
-        self.root = self._answer(self._send("GET", ROOT, None, {}), ROOT, needs_json=True)
+        self.root = self._request("GET", ROOT, None, needs_json=True)
         sessions = _sessions_path(self.root.body)
         if sessions:
             try:

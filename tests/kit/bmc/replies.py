@@ -161,7 +161,9 @@ _COUNTED: dict[str, Callable[[State, Request], Reply | None]] = {
 
 def _authorized(state: State, request: Request) -> Reply:
     method, path = request.method, request.path
-    if path == V1 and method in ("GET", "HEAD"):
+    if path == V1 and state.spec.redirects:
+        return Reply(308, None, {"Location": state.spec.redirects})
+    if path in (V1, f"{V1}/moved") and method in ("GET", "HEAD"):
         return _read(state, request)
     if path == "/redfish" and method == "GET":
         return Reply(200, {"v1": f"{V1}/"})
@@ -226,7 +228,7 @@ def _log_out(state: State, path: str) -> Reply:
 def _read(state: State, request: Request) -> Reply:
     if request.path.startswith(f"{MONITORS}/"):
         return _monitor(state, request.path.rpartition("/")[2])
-    found = resource(state, request.path)
+    found = resource(state, V1 if request.path == f"{V1}/moved" else request.path)
     if found is None:
         raise Refused(404, "ResourceMissingAtURI", f"{request.path} does not exist.")
     if state.spec.expand and "$expand" in request.query and "Members" in found:

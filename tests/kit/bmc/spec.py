@@ -136,6 +136,8 @@ class Spec:
     """manager or system."""
     etag: str = "strong"
     """none, weak, strong, required (428 without If-Match), or weak-as-strong (sends weak ETags and compares strong)."""
+    redirects: str = ""
+    """ServiceRoot redirects to this URL: to its other path, or to another host."""
     expand: bool = False
     """The BMC expands collections on request."""
     behind: str = ""

@@ -11,6 +11,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.bmc import bmc_va
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.bmc.bmc_accounts import Accounts, account_of, accounts_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.bmc.bmc_targets import (
     NameMistakesError,
+    Reach,
     named_nodes,
     targets_of,
 )
@@ -52,7 +53,7 @@ def test_mistakes_in_variables(playbook: str, variables: dict[str, object], says
 def test_choices_have_defaults_and_yaml_may_read_off_as_false() -> None:
     found = bmc_variables.choices({"power": False, "power_nodes": "gpu01"}, "power")
     assert found == {
-        "power": "off", "power_nodes": "gpu01", "power_without_slurm": "", "power_graceful": 120, "bmc_port": 443
+        "power": "off", "power_nodes": "gpu01", "power_without_slurm": "", "power_at_once": 64, "power_graceful": 120, "bmc_port": 443
     }  # fmt: skip
 
 
@@ -137,3 +138,23 @@ def test_a_run_can_make_and_remember_a_secret_of_a_bmc(tmp_path: Path) -> None:
     for name in ("bmc/..", "bmc/.x", "bmc/a/b", "other/a", "bmc/"):
         with pytest.raises(SecretError, match="allowed: a name"):
             store.get(name)
+
+
+def test_an_expression_with_all_secrets_is_evaluated_for_given_nodes_alone(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    write(tmp_path, "bmc_factory", "root:calvin")
+    evaluated: list[object] = []
+
+    def template(value: object) -> object:
+        evaluated.append(value)
+        return {"bmc/gpu01": "own:own"} if value == "{{ lookup() }}" else value
+
+    given = GivenSecrets("{{ lookup() }}", template, lambda path: b"")
+    found = accounts_of(ClusterSecrets(given, lambda: tmp_path), [f"gpu{number:02}" for number in range(1, 100)])
+    assert found.accounts["gpu01"].user == "own"
+    assert len(found.accounts) == 99
+    assert len(evaluated) < 6
+
+
+def test_a_bound_of_the_run_narrows_that_of_the_cluster_file() -> None:
+    assert [Reach(at_once=256).at_most(number).at_once for number in (64, 512)] == [64, 256]

@@ -69,6 +69,8 @@ def test_a_limit_narrows_and_mistakes_end_the_run(site: Site) -> None:
     done = site.play("bmc_discover", bmc_recrod=True)
     assert done.returncode == 2
     assert "did you mean bmc_record?" in flat(done.stdout)
+    done = site.play("bmc_discover", "--limit", "ctl1")
+    assert "--limit leaves no machine with a BMC address" in flat(done.stdout)
     site.record_file.write_text('{"format": 1, "about": "", "machines": {"gpu09": {}}}')
     done = site.play("bmc_discover")
     assert done.returncode == 2

@@ -258,3 +258,11 @@ def test_the_report_has_all_machines_and_findings_as_json_and_junit(tmp_path: Pa
     assert (suite.get("name"), suite.get("tests"), suite.get("failures")) == ("bmc c", "5", "2")
     names = [case.get("name") or "" for case in suite]
     assert any(name.startswith("gpu1: BMC 10.1.0.1 disk_serial") for name in names)
+
+
+def test_a_resource_that_a_bmc_fails_to_show_is_a_warning(tmp_path: Path) -> None:
+    broken = machine(1, drives=(), unread=(("/redfish/v1/Systems/1/Storage", "other: the request failed"),))
+    result, text = bench(tmp_path, {1: recorded(1)}, {1: broken}).run()
+    assert result.states == {"gpu1": "found"}
+    assert [one.severity for one in result.findings] == ["warning"]
+    assert "WARNING  unread  gpu1  BMC 10.1.0.1 /redfish/v1/Systems/1/Storage  other: the request failed" in text

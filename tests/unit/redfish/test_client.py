@@ -331,6 +331,23 @@ def test_no_listener_is_unreachable(make: Made) -> None:
     assert caught.value.kind == errors.UNREACHABLE
 
 
+@pytest.mark.parametrize("host", ["", "https://other.example"])
+def test_redirect_is_followed_on_the_same_bmc_alone(make: Made, host: str) -> None:
+    simulated, bmc = make(redirects=f"{host}/redfish/v1/moved")
+    with Client(bmc) as client:
+        assert client.root
+        assert client.root.path == "/redfish/v1/moved"
+    assert simulated.state()["requests"]["GET"] == 2
+
+
+def test_endless_redirect_is_an_error(make: Made) -> None:
+    simulated, bmc = make(redirects="/redfish/v1/")
+    with pytest.raises(BmcError) as caught, Client(bmc):
+        pass
+    assert caught.value.status == 308
+    assert simulated.state()["requests"] == {"GET": 4}
+
+
 def test_missing_resource(make: Made) -> None:
     _simulated, bmc = make()
     with Client(bmc) as client:
