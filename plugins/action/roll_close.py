@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand, fold
@@ -25,14 +26,15 @@ class ActionModule(controller_call.ControllerAction):
         """Run the task once, on the controller of the plan."""
         super().run(tmp, task_vars)
         self._task_vars = task_vars or {}
-        raw = self._task_vars["hostvars"].raw_get
+        # Ansible merges all variables of a host at each read.
+        raw = cache(self._task_vars["hostvars"].raw_get)
         plan = roll_outcome.plan_of(raw, self._task_vars["ansible_play_hosts_all"])
         if not plan:
             return {"changed": False, "failed": True, "msg": "This run has no plan: nothing was rolled."}
         now = self._module("slurm_node", nodes=plan["nodes"])
         if controller_call.is_lost(now):
             return {**now, "failed": True, "msg": f"Slurm was not read after the roll: {now.get('msg', '')}"}
-        stop = roll_outcome.stopped(plan, raw, time.time())
+        stop = roll_outcome.stopped(plan, raw, time.time(), now["nodes"])
         outcomes = roll_outcome.outcomes(plan, raw, now, stop)
         if not any(one.why.endswith(stop) for one in outcomes.values()):
             stop = ""  # every batch had begun

@@ -61,6 +61,7 @@ class ActionModule(controller_call.ControllerAction):
             self._chosen["failures"],
             time.time() + self._chosen["deadline"],
             self._chosen["reserved"],
+            settle=self._chosen["settle"],
         )
         plan = roll_document.document(cluster, found, slurm, record["run"], choices)
         if self._chosen["when"] == "reservation" and plan["hosts"] != roll_document.NOBODY:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
@@ -14,8 +15,11 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll.roll_documen
 
 
 def _raw(hostvars: Any) -> roll_outcome.Raw:
-    """Return a function that reads a host's variables as they are: a text of a machine is not a template."""
-    return getattr(hostvars, "raw_get", hostvars.__getitem__)  # type: ignore[no-any-return]
+    """Return a function that reads a host's variables as they are, once: a text of a machine is not a template.
+
+    Ansible merges all variables of the host at each read.
+    """
+    return cache(getattr(hostvars, "raw_get", hostvars.__getitem__))
 
 
 def _plan(hostvars: Mapping[str, Any], nodes: Iterable[str]) -> Mapping[str, Any]:
@@ -40,6 +44,16 @@ def roll_seconds_left(hostvars: Mapping[str, Any], nodes: Iterable[str]) -> int:
     return max(0, int(_plan(hostvars, nodes)["until"] - time.time()))
 
 
+def roll_watched(hostvars: Mapping[str, Any], nodes: Iterable[str]) -> list[dict[str, Any]]:
+    """Return groups of resumed nodes, and how many of each health may have out of service."""
+    return roll_outcome.watched(_plan(hostvars, nodes), _raw(hostvars))
+
+
+def roll_seconds_to_settle(hostvars: Mapping[str, Any], nodes: Iterable[str], batch: Iterable[str]) -> int:
+    """Return for how many seconds a batch waits until health has judged the canaries."""
+    return roll_outcome.seconds_to_settle(_plan(hostvars, nodes), batch)
+
+
 def roll_reboots(hostvars: Mapping[str, Any], nodes: Iterable[str]) -> str:
     """Return the nodes of a batch to reboot, as a hostlist."""
     return fold(roll_outcome.to_reboot(_raw(hostvars), nodes))
@@ -60,5 +74,14 @@ class FilterModule:
 
     def filters(self) -> dict[str, Callable[..., object]]:
         """Return filter name -> function."""
-        found = (roll_hosts, roll_stopped, roll_seconds_left, roll_reboots, roll_verified, roll_goes_on)
+        found = (
+            roll_hosts,
+            roll_stopped,
+            roll_seconds_left,
+            roll_watched,
+            roll_seconds_to_settle,
+            roll_reboots,
+            roll_verified,
+            roll_goes_on,
+        )
         return {function.__name__: function for function in found}

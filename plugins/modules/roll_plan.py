@@ -48,5 +48,6 @@ limits: {description: For O(bedplate.cluster.slurm_node#module:limits)., type: l
 reservation: {description: "The name of its reservation, or empty.", type: str, returned: success}
 choices: {description: "The variables of the roll, without C(roll_).", type: dict, returned: success}
 until: {description: "When the last batch may begin, in seconds since 1970.", type: float, returned: success}
+settle: {description: Seconds in which health judges canaries., type: int, returned: success}
 apart: {description: For O(bedplate.cluster.slurm_node#module:apart)., type: list, elements: dict, returned: success}
 """

@@ -84,6 +84,22 @@ options:
       With O(state=drained), also drain nodes that Slurm itself has out of service, such as down because they did not answer.
     type: bool
     default: false
+  watched:
+    description:
+      - With O(state=drained), groups of nodes that the run has resumed. While health has more than C(most) nodes of a group out of service,
+        no node is drained, and the call ends.
+      - A node counts if its reason is one of the kind V(health), and the reason is as the limiter wrote it.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      where: {description: "The name of the group, for messages.", type: str, required: true}
+      nodes: {description: Its nodes as a hostlist., type: str, required: true}
+      most: {description: At most this many of them are out of service for health., type: int, required: true}
+  settle:
+    description: With O(state=drained), seconds before the first drain, in which health judges O(watched).
+    type: int
+    default: 0
   directory:
     description: Where slurm.conf is.
     type: path
@@ -120,10 +136,20 @@ nodes:
     changed: {description: Whether this call has changed it., type: bool}
     kind: {description: "The kind of the run of bedplate that has it out of service, or empty.", type: str}
     run: {description: "That run, or empty.", type: str}
+    text: {description: "The text of its reason, or empty.", type: str, sample: "driver 580.95.05, reboot"}
     since: {description: "When it took the node out of service, in UTC, or empty.", type: str, sample: "2026-11-25T22:18:50"}
     free_in: {description: "Seconds until the time limits of its jobs end, null if a job has no limit.", type: int}
     reservations: {description: Names of the active reservations that have it., type: list, elements: str}
     by_slurm: {description: "Whether Slurm itself has it out of service, without a decision of a person or a run.", type: bool}
+halted:
+  description: With O(state=drained), why O(watched) or O(settle) forbid to begin with the nodes, or empty.
+  type: str
+  returned: success
+sick:
+  description: With O(state=drained), the nodes of O(watched) that health has out of service, and the texts of their reasons.
+  type: dict
+  returned: success
+  sample: {gpu03: "gpu-count: 7 of 8 GPUs"}
 now: {description: "The time of the controller, in UTC.", type: str, returned: success, sample: "2026-11-25T22:18:50"}
 outcomes: {description: "The same, outcome to nodes as a hostlist.", type: dict, returned: success, sample: {drained: "gpu[01-02]"}}
 """
@@ -148,7 +174,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.node_
     report,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.note_reasons import Note
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.out_limits import Apart, Limit
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.out_limits import Apart, Limit, Watch
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.reboot_nodes import Reboot
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.resume_nodes import Resume
 
@@ -172,26 +198,38 @@ def order(params: dict[str, Any]) -> Order:
         reserved=params["reserved"],
         reservation=params["reservation"],
         of_slurm=params["of_slurm"],
+        watched=tuple(Watch(one["where"], frozenset(expand(one["nodes"])), one["most"]) for one in params["watched"]),
+        settle=params["settle"],
     )
 
 
-def work(module: AnsibleModule, wanted: Order) -> dict[str, NodeResult]:
-    """Run the verb of the task, or report."""
+def work(module: AnsibleModule, wanted: Order) -> tuple[dict[str, NodeResult], dict[str, Any]]:
+    """Run the verb of the task, or report; return the results of the nodes, and what a drain reports of watched nodes."""
+    watched: dict[str, Any] = {"halted": "", "sick": {}}
     slurm_conf = Path(module.params["directory"]) / "slurm.conf"
     if not module.params["state"]:
-        return report(wanted.nodes, heard(lambda: snapshot(slurm_conf), wanted.nodes))
+        return report(wanted.nodes, heard(lambda: snapshot(slurm_conf), wanted.nodes)), watched
     verb = VERBS[module.params["state"]](
         wanted,
         lambda: snapshot(slurm_conf),
         lambda argv: slurm_commands.change(argv, slurm_conf),
         module.check_mode,
     )
-    return verb.run()
+    found = verb.run()
+    if isinstance(verb, Drain):
+        watched = {"halted": verb.halted, "sick": verb.sick}
+    return found, watched
 
 
 def main() -> None:
     """Run the module."""
     group: dict[str, Any] = {"where": {"type": "str", "required": True}, "nodes": {"type": "str", "required": True}}
+    counted = {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {**group, "most": {"type": "int", "required": True}},
+    }
     module = AnsibleModule(
         argument_spec={
             "nodes": {"type": "str", "required": True},
@@ -202,16 +240,13 @@ def main() -> None:
             "deadline": {"type": "int", "default": 0},
             "patience": {"type": "int", "default": 0},
             "idle_patience": {"type": "int"},
-            "limits": {
-                "type": "list",
-                "elements": "dict",
-                "default": [],
-                "options": {**group, "most": {"type": "int", "required": True}},
-            },
+            "limits": counted,
             "apart": {"type": "list", "elements": "dict", "default": [], "options": group},
             "reserved": {"type": "bool", "default": False},
             "reservation": {"type": "str", "default": ""},
             "of_slurm": {"type": "bool", "default": False},
+            "watched": counted,
+            "settle": {"type": "int", "default": 0},
             "directory": {"type": "path", "default": "/etc/slurm"},
         },
         required_if=[("state", state, ["run"]) for state in VERBS]
@@ -219,7 +254,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
-        found = work(module, order(module.params))
+        found, watched = work(module, order(module.params))
     except (HostlistError, ValueError) as error:
         module.fail_json(msg=str(error))
     except SlurmSilentError as error:
@@ -228,6 +263,7 @@ def main() -> None:
         changed=any(one.changed for one in found.values()),
         nodes={name: one.facts() for name, one in found.items()},
         outcomes=by_outcome(found),
+        **watched,
         now=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S"),
     )
 

@@ -153,8 +153,8 @@ def test_ten_thousand_lines_a_second_hide_no_xid(node: HealthNode) -> None:
     say("guest", f"{LINES} lines in {found['seconds']:.1f} s; verdicts at {found['verdicts']}")
     node.until(lambda: f"xid-79@{FLOODED[1]}.0" in node.verdict.text)
     # The kernel's buffer is smaller than the flood: an Xid is found, or its loss is.
-    checks = set(node.details["checks"])
-    assert checks & {f"xid-79@{FLOODED[0]}.0", "kernel-log-gap"}, checks
+    text = node.verdict.text
+    assert f"xid-79@{FLOODED[0]}.0" in text or "kernel-log-gap" in text, text
     node.ticks_on()
 
 

@@ -23,11 +23,25 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 MIRROR = "http://deb.debian.org/debian"
 # In mount and process namespaces of their own, so that nothing of them is left.
 INSIDE = """set -e
-root=$1; repository=$2; shift 2
+root=$1; repository=$2; copy=$3; shift 3
+if [ -n "$copy" ]; then
+    mount -t tmpfs tmpfs "$root/media"
+    mkdir "$root/media/upper" "$root/media/work" "$root/media/root"
+    mount -t overlay overlay -o "lowerdir=$root,upperdir=$root/media/upper,workdir=$root/media/work" "$root/media/root"
+    root=$root/media/root
+fi
 mount --bind "$repository" "$root/mnt"
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 mount --rbind /sys "$root/sys"
+if [ -n "$copy" ]; then
+    # A process that enters another mount namespace would leave a mere chroot.
+    mkdir "$root/media/outside"
+    cd "$root"
+    pivot_root . media/outside
+    umount -l media/outside
+    root=.
+fi
 PATH=/usr/sbin:/usr/bin:/sbin:/bin exec chroot "$root" \\
     env --chdir=/mnt PYTHONPATH=/mnt:/mnt/collections PYTHONDONTWRITEBYTECODE=1 python3 "$@"
 """
@@ -73,11 +87,16 @@ def root_of(suite: str) -> Path:
     return root
 
 
-def inside(suite: str, *arguments: str, stdin: str = "", timeout: float = 600) -> subprocess.CompletedProcess[str]:
-    """Run Python in the root of a suite, with the repository as working directory; processes that it leaves end with it."""
+def inside(
+    suite: str, *arguments: str, stdin: str = "", timeout: float = 600, copy: bool = False
+) -> subprocess.CompletedProcess[str]:
+    """Run Python in the root of a suite, with the repository as working directory; processes that it leaves end with it.
+
+    `copy`: it may write anywhere, because it runs in a copy of the root that ends with it.
+    """
     command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", INSIDE, "sh"]
     return subprocess.run(
-        [*command, str(root_of(suite)), str(REPOSITORY), *arguments],
+        [*command, str(root_of(suite)), str(REPOSITORY), "copy" if copy else "", *arguments],
         input=stdin, capture_output=True, text=True, check=False, timeout=timeout,
     )  # fmt: skip
 

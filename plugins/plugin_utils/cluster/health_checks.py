@@ -21,8 +21,9 @@ from .rack_layout import Floor
 from .schema.fields import Mistakes, Path
 from .services import hosts_of
 
-# Of 12 job starts four to six ended with `slurmstepd: segfault at 0 ip 0` on three nodes; without it none.
-_NO_PRIVATE_TMP = ("24.11",)
+# Release -> version that was seen, of Debian. 24.11.5: of 12 job starts four to six ended with `slurmstepd: segfault at 0 ip 0` on three
+# nodes. 26.05.5: of 12 batch jobs on a node six were requeued, `Can not read return code from slurmstepd`. Without it none.
+_NO_PRIVATE_TMP = {"24.11": "24.11.5", "26.05": "26.05.5"}
 _UNITS = {"m": 60, "h": 3600, "M": 1 << 20, "G": 1 << 30}
 # The release from which on slurmctld answers Prometheus itself.
 OWN_METRICS = (25, 11)
@@ -109,7 +110,8 @@ def check_health(health: Health | None, slurm: Slurm, profiles: Mapping[str, Pro
                 mistakes.add(("profiles", profile.name, "health"), text)
         return
     if health.private_tmp and slurm.version in _NO_PRIVATE_TMP:
-        text = f"slurmstepd of Slurm {slurm.version} crashes at job starts with it, and the jobs are requeued (seen with 24.11.5)."
+        seen = _NO_PRIVATE_TMP[slurm.version]
+        text = f"slurmstepd of Slurm {slurm.version} fails at job starts with it, and the jobs are requeued (seen with {seen})."
         mistakes.add(("health", "private_tmp"), f"{text} Remove the key, or use another release.")
     _check_scripts(slurm.options, mistakes)
     _check_interval(slurm.options, mistakes)

@@ -31,6 +31,7 @@ class RollChoices:
 
     More than `failures` nodes that fail stop the roll, and no batch begins after `until`, in seconds since 1970. `reserved`: nodes in the
     active reservations of others are drained, too. `within`: the nodes of the run's own reservation, once it has begun; None without one.
+    `settle`: seconds in which health judges canaries.
     """
 
     percent: float = roll_batches.PERCENT
@@ -39,6 +40,7 @@ class RollChoices:
     until: float = 0.0
     reserved: bool = False
     within: Collection[str] | None = None
+    settle: int = 0
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,7 @@ def document(
         "nodes": fold(node.name for node in cluster.nodes),
         "failures": choices.failures,
         "until": choices.until,
+        "settle": choices.settle if cluster.health else 0,
         # The run may have one from an earlier call, also if this call needs none.
         "reservation": reservation_name(ROLL, run),
     }

@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import ROLL
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import HEALTH, ROLL
 
 from . import roll_batches
 from .pending_parts import needs
@@ -26,6 +27,7 @@ DONE, WAITING, LEFT, FAILED, UNREACHABLE = OUTCOMES = ("done", "waiting", "left"
 """`waiting`: for jobs, or for a later batch. `left`: others have it. `failed` and `unreachable`: it stays drained."""
 
 Raw = Callable[[str], Mapping[str, Any]]
+Nodes = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -53,29 +55,69 @@ def plan_of(raw: Raw, hosts: Iterable[str]) -> Mapping[str, Any]:
     return {}
 
 
-def stopped(plan: Mapping[str, Any], raw: Raw, now: float) -> str:
-    """Return why no further batch begins, or "". `now` is in seconds since 1970.
+def stopped(plan: Mapping[str, Any], raw: Raw, now: float, nodes: Nodes | None = None) -> str:
+    """Return why no further batch begins, or "". `now` is in seconds since 1970, `nodes` what Slurm reports of each node now.
 
-    Reasons are a controller that did not answer, a canary that failed, more failed nodes than the plan allows, and the end of its time.
+    Reasons are a controller that did not answer, a canary that failed, more failed nodes than the plan allows, and the end of its time. A
+    resumed node that health takes out of service has failed, too.
     """
-    hosts = [host for host in plan.get("hosts", ()) if host not in NOBODY]
+    hosts = _hosts(plan)
     for host in hosts:
         if lost := lost_in(raw(host)):
             return lost
-    failed = [host for host in hosts if _has_failed(raw(host), host)]
+    failed = _failed(plan, raw, nodes)
     if found := [host for host in failed if host in plan["canaries"]]:
         return f"canary {few(found)} failed"
-    if found := [
-        host
-        for host in plan["canaries"]
-        if _is_taken(raw(host), host) or _outcome_in(raw(host).get(DRAINED), host) in ("draining", "limited")
-    ]:
+    if found := [host for host in plan["canaries"] if _is_taken(raw(host), host) or _is_late(raw(host), host)]:
         return f"canary {few(found)} is not free, so nothing is proved"
-    # Nodes whose changes needed no drain: they were changed first.
-    failed += [host for host in plan.get("open", ()) if host not in NOBODY and FAILURE in raw(host)]
     if len(failed) > plan["failures"]:
         return f"{len(failed)} nodes failed, of at most {plan['failures']} (roll_failures): {few(failed)}"
-    return "its time is over (roll_deadline)" if now >= plan["until"] else ""
+    if now >= plan["until"]:
+        return "its time is over (roll_deadline)"
+    return next((why for host in hosts if (why := _halted(raw(host)))), "")
+
+
+def sick(plan: Mapping[str, Any], raw: Raw, nodes: Nodes | None = None) -> dict[str, str]:
+    """Return the nodes that this run resumed and that health took out of service afterwards, each with the text of its reason.
+
+    The drain of each later batch has reported them; `nodes` is what Slurm reports of each node now.
+    """
+    found: dict[str, str] = {}
+    hosts = _hosts(plan)
+    for host in hosts:
+        drained = raw(host).get(DRAINED)
+        found.update((drained.get("sick") or {}) if isinstance(drained, Mapping) else {})
+    for host, one in (nodes or {}).items():
+        if one.get("kind") == HEALTH:
+            found[host] = str(one.get("text") or one.get("state"))
+    return {host: found[host] for host in hosts if host in found and _is_back(raw(host), host)}
+
+
+def watched(plan: Mapping[str, Any], raw: Raw) -> list[dict[str, Any]]:
+    """Return how many of the resumed nodes health may have out of service when the next batch begins, for bedplate.cluster.slurm_node."""
+    known = sick(plan, raw)
+    back = [host for host in _hosts(plan) if host not in known and _is_back(raw(host), host)]
+    most = max(0, plan["failures"] - len(_failed(plan, raw, None)))
+    groups = [("canaries", [host for host in back if host in plan["canaries"]], 0), ("resumed nodes", back, most)]
+    return [{"where": where, "nodes": fold(names), "most": most} for where, names, most in groups if names]
+
+
+def seconds_to_settle(plan: Mapping[str, Any], batch: Iterable[str]) -> int:
+    """Return for how many seconds a batch waits until health has judged the canaries: 0 unless it follows a batch of canaries."""
+    hosts, canaries = _hosts(plan), set(plan["canaries"])
+    first = min((hosts.index(host) for host in batch), default=0)
+    return int(plan["settle"]) if first and hosts[first - 1] in canaries and hosts[first] not in canaries else 0
+
+
+def _hosts(plan: Mapping[str, Any]) -> list[str]:
+    return [host for host in plan.get("hosts", ()) if host not in NOBODY]
+
+
+def _failed(plan: Mapping[str, Any], raw: Raw, nodes: Nodes | None) -> list[str]:
+    """Return the nodes that failed, last the nodes whose changes needed no drain: they were changed first."""
+    out = sick(plan, raw, nodes)
+    opened = [host for host in plan.get("open", ()) if host not in NOBODY and FAILURE in raw(host)]
+    return [*(host for host in _hosts(plan) if host in out or _has_failed(raw(host), host)), *opened]
 
 
 def _has_failed(variables: Mapping[str, Any], host: str) -> bool:
@@ -85,7 +127,23 @@ def _has_failed(variables: Mapping[str, Any], host: str) -> bool:
     if _is_taken(variables, host):
         return False
     drained = _outcome_in(variables.get(DRAINED), host)
-    return drained == "failed" or (drained == "drained" and _outcome_in(variables.get(RESUMED), host) != "resumed")
+    return drained == "failed" or (drained == "drained" and not _halted(variables) and not _is_back(variables, host))
+
+
+def _is_back(variables: Mapping[str, Any], host: str) -> bool:
+    """Return whether this run has resumed the node."""
+    return _outcome_in(variables.get(RESUMED), host) == "resumed"
+
+
+def _is_late(variables: Mapping[str, Any], host: str) -> bool:
+    """Return whether the batch of the node began without it: jobs held it, or a limit did."""
+    return _outcome_in(variables.get(DRAINED), host) in ("draining", "limited") and not _halted(variables)
+
+
+def _halted(variables: Mapping[str, Any]) -> str:
+    """Return why the batch of the node did not begin after its drain, or ""."""
+    drained = variables.get(DRAINED)
+    return str(drained.get("halted") or "") if isinstance(drained, Mapping) else ""
 
 
 def _is_taken(variables: Mapping[str, Any], host: str) -> bool:
@@ -102,8 +160,7 @@ def is_gone(variables: Mapping[str, Any], host: str) -> bool:
 
 def late(raw: Raw, plan: Mapping[str, Any]) -> list[str]:
     """Return the nodes whose batch has ended without them: jobs held them, or a limit did."""
-    hosts = (host for host in plan.get("hosts", ()) if host not in NOBODY)
-    return [host for host in hosts if _outcome_in(raw(host).get(DRAINED), host) in ("draining", "limited")]
+    return [host for host in _hosts(plan) if _is_late(raw(host), host)]
 
 
 def to_reboot(raw: Raw, batch: Iterable[str]) -> list[str]:
@@ -112,14 +169,15 @@ def to_reboot(raw: Raw, batch: Iterable[str]) -> list[str]:
 
 
 def goes_on(raw: Raw, host: str, after: str) -> bool:
-    """Return whether a node continues after a step: `drained` without jobs, `changed` if it needed no reboot or is back from it.
+    """Return whether a node continues after a step. Without a result it does not.
 
-    `own` is for a node that is still drained by the run, `applied` for one that answered each task of a role. `silent` is for a node that
-    Slurm could not reboot because its slurmd does not answer, and on which nothing runs. Without a result the node does not continue.
+    `drained`: it has no jobs, and its batch may begin. `own`: it is still drained by the run. `applied`: it answered each task of a role.
+    `changed`: it needed no reboot, or is back from it. `silent`: Slurm could not reboot it because its slurmd does not answer, and nothing
+    runs on it.
     """
     variables = raw(host)
     if after == "drained":
-        return _outcome_in(variables.get(DRAINED), host) == "drained"
+        return _outcome_in(variables.get(DRAINED), host) == "drained" and not _halted(variables)
     if after == "own":
         return bool(node_in(variables.get(OWN), host)) and not is_gone(variables, host)
     if after == "applied":
@@ -153,10 +211,13 @@ def verified(raw: Raw, batch: Iterable[str]) -> list[str]:
 def outcomes(plan: Mapping[str, Any], raw: Raw, slurm: Mapping[str, Any], stop: str = "") -> dict[str, NodeOutcome]:
     """Return the outcome of each node with pending work; `slurm` is the report of bedplate.cluster.slurm_node on them now."""
     found: dict[str, NodeOutcome] = {}
+    out = sick(plan, raw, slurm["nodes"])
     for host in [*plan.get("hosts", ()), *plan.get("open", ()), *plan.get("left", ()), *plan.get("problems", ())]:
         if host not in NOBODY:
             now = slurm["nodes"].get(host, {})
             one = _of_node(host, plan, raw(host), now, stop)
+            if one.outcome == DONE and host in out:
+                one = replace(one, outcome=FAILED, why=f"resumed, and out of service for health: {out[host]}")
             found[host] = replace(one, hours=_hours(raw(host), host, now, str(slurm.get("now", ""))))
     return found
 
@@ -198,6 +259,8 @@ def _of_node(
             if lost
             else outcome(WAITING, f"the roll stopped: {stop}" if stop else "for a later batch")
         )
+    if (halted := _halted(variables)) and drained.get("outcome") in ("drained", "draining", "limited"):
+        return outcome(WAITING, f"the roll stopped: {stop or halted}")
     if drained.get("outcome") in ("draining", "limited"):
         return outcome(WAITING, drained.get("why", ""))
     if drained.get("outcome") != "drained":

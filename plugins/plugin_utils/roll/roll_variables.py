@@ -17,6 +17,7 @@ VARIABLES: dict[str, RunVariable] = {
     "roll_deadline": seconds(14_400),
     "roll_patience": seconds(120),
     "roll_reboot_deadline": seconds(2400),
+    "roll_settle": seconds(90),
     "roll_waiting_fails": SWITCH,
     "roll_reserved": SWITCH,
     "roll_packages": SWITCH,

@@ -22,7 +22,7 @@ is_number "$now" || exit 0
 # Until when the verdict counts as that of a living agent: three times as long as it is valid. Without a verdict of this boot the agent
 # has the ten minutes after the boot.
 until=600
-if [ -f "$health/verdict" ] && read -r version state of written valid rest <"$health/verdict"; then
+if [ -f "$health/verdict" ] && read -r version _state of written valid rest <"$health/verdict"; then
     if [ "$version $of" = "1 $boot" ] && is_number "$written" && is_number "$valid"; then
         # A verdict of the future would never become old.
         [ "$written" -gt "$((now + 5))" ] || until=$((written + 3 * valid))

@@ -11,7 +11,7 @@ PATH=/usr/sbin:/usr/bin:/sbin:/bin
 export PATH
 
 is_ready() {
-    [ -f "$verdict" ] && read -r version state boot rest <"$verdict" || return 1
+    [ -f "$verdict" ] && read -r version _state boot rest <"$verdict" || return 1
     [ -n "$this_boot" ] && [ "$version $boot" = "1 $this_boot" ]
 }
 

@@ -23,10 +23,36 @@ of_user() {
         -exec grep -lsE "^Uid:(.*[[:blank:]])?$user([[:blank:]]|\$)" {} + 2>/dev/null
 }
 
+# Return whether another job of the node is the user's, or may be: a job between two steps, such as of salloc, has no process of its user.
+# The paths of cgroups version 2 have no user. A job without any process has ended.
+has_other_job_of_user() {
+    for one in /sys/fs/cgroup/*/slurm*/uid_"$user"/job_* /sys/fs/cgroup/*/*slurmstepd.scope/job_*; do
+        { [ -d "$one" ] && [ "${one##*/}" != "job_$job" ]; } || continue
+        members=$(find "$one" -name cgroup.procs -exec cat {} + 2>/dev/null)
+        [ -n "$members" ] || continue
+        case $one in */uid_"$user"/*) return 0 ;; esac
+        has_another_user || return 0
+    done
+    return 1
+}
+
+# Return whether one of `members` is a process of another user than root and this one.
+has_another_user() {
+    for number in $members; do
+        owner=0
+        if [ -r "/proc/$number/status" ]; then
+            while read -r key value rest; do [ "$key" != Uid: ] || owner=$value; done <"/proc/$number/status"
+        fi 2>/dev/null
+        [ "$owner" = 0 ] || [ "$owner" = "$user" ] || return 0
+    done
+    return 1
+}
+
 # Set `strays` to the user's processes outside of jobs and logins, and `count` to the number of all. `others` is not empty if one of them
 # belongs to another job or a login, or to nothing that is known: then none is ended.
 look() {
     strays='' others='' count=0
+    ! has_other_job_of_user || others=yes
     for process in $(of_user); do
         process=${process#/proc/} process=${process%/status}
         groups=''
@@ -89,7 +115,7 @@ mark=/run/bedplate/health/clean-$job
 if [ -z "$system" ] && { : >"$mark"; } 2>/dev/null; then
     look
     end_strays
-    [ "$count" -gt 0 ] || clean_shm
+    [ "$count" -gt 0 ] || [ -n "$others" ] || clean_shm
     rm -f "$mark"
 fi
 

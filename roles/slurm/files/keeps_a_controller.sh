@@ -1,3 +1,4 @@
+#!/bin/sh
 # Refuse a file of slurmd's options that names none of the controllers of running jobs. Only the steps themselves tell that jobs run.
 servers() { sed -n "s/.*--conf-server \([^\"]*\).*/\1/p" "$1" 2>/dev/null; }
 old=$(servers /etc/default/slurmd); new=$(servers "$1")

@@ -189,6 +189,26 @@ def test_a_roll_whose_batches_had_all_begun_was_not_stopped(begun: bool, stop: s
     assert action.close()["stopped"] == stop
 
 
+def test_a_resumed_node_that_health_takes_before_the_close_fails_the_run_and_keeps_its_reason():
+    text = "gpu-count: 7 of 8"
+    sick = {**IDLE, "outcome": "drained", "state": "DRAIN+IDLE", "kind": "health", "run": "limiter", "text": text}
+    plan = {**PLAN, **NOTHING, "hosts": ["n1", "n2"], "failures": 0, "until": 9e9, "choices": {"waiting_fails": False}}
+    plan["canaries"] = ["n1"]
+    done = {
+        "__roll_drained": {"nodes": {"n1": {"outcome": "drained"}}, "halted": "", "sick": {}},
+        "__roll_step": "verified",
+        "__roll_resumed": {"nodes": {"n1": {"outcome": "resumed"}}},
+    }
+    action = Noted({}, {"n1": sick, "n2": IDLE})
+    hosts: dict[str, dict[str, Any]] = {"n1": {"__roll": plan, **done}, "n2": {}}
+    action._task_vars["hostvars"] = SimpleNamespace(raw_get=hosts.__getitem__)
+    found = action.close()
+    assert (found["failed"], found["stopped"]) == (True, "canary n1 failed")
+    assert found["outcomes"] == {"failed": "n1", "waiting": "n2"}
+    assert text in found["nodes"]["n1"]["why"]
+    assert action.notes == []
+
+
 def test_a_close_in_check_mode_releases_nothing():
     action = Noted({}, {"n1": IDLE})
     action._task.check_mode = True

@@ -203,6 +203,14 @@ def test_a_drained_node_outside_of_the_reservation_counts_for_the_limits(cluster
     assert "1 of at most 1 nodes are out: n1" in found["left"]["n2"]
 
 
+@pytest.mark.parametrize(("health", "seconds"), [("", 0), ("health: {}\n", 70)])
+def test_canaries_are_judged_only_where_the_cluster_has_health(tmp_path: Path, health: str, seconds: int):
+    (tmp_path / "c.bedplate.yml").write_text(cluster_file({"b": {}}, {"b": "n[1-4]"}) + health)
+    choices = RollChoices(50, settle=70)
+    found = document(load(tmp_path / "c.bedplate.yml"), {"n1": DRIVER}, SlurmNodes({}), "r1", choices)
+    assert found["settle"] == seconds
+
+
 class Name(str):
     """A name that counts how often it is compared or hashed."""
 

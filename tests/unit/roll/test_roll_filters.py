@@ -49,6 +49,14 @@ def test_each_play_has_the_nodes_of_the_plan_and_without_a_plan_none():
     assert [roll.roll_hosts(none, ["n1"], key) for key in ("serial", "late_serial")] == [[1], [1]]
 
 
+def test_resumed_nodes_are_watched_and_a_batch_after_canaries_waits():
+    plan = {"hosts": ["n1", "n2"], "canaries": ["n1"], "failures": 0, "settle": 90}
+    resumed = {"nodes": {"n1": {"outcome": "resumed"}}}
+    hosts = HostVars(n1={"__roll": plan, "__roll_resumed": resumed}, n2={})
+    assert [one["nodes"] for one in roll.roll_watched(hosts, ["n1", "n2"])] == ["n1", "n1"]
+    assert [roll.roll_seconds_to_settle(hosts, ["n1", "n2"], [name]) for name in hosts] == [0, 90]
+
+
 def test_of_a_batch_only_what_wants_it_is_rebooted_and_what_is_verified_resumed():
     wants = {"__roll_wanted": {"reasons": {"gpu_driver": "x"}}}
     hosts = HostVars(

@@ -12,9 +12,12 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll.roll_outcome
     late,
     outcomes,
     plan_of,
+    seconds_to_settle,
+    sick,
     stopped,
     to_reboot,
     verified,
+    watched,
 )
 
 OWN = {"kind": "roll", "run": "r1", "state": "DRAIN+IDLE (bedplate:roll:r1: GPU driver [0000]; set by root)"}
@@ -248,6 +251,114 @@ def test_why_no_further_batch_begins(hosts: dict[str, Any], plan: dict[str, Any]
     found = stopped({**PLAN, **HOSTS, **plan}, lambda name: hosts.get(name, {}), 50.0)
     assert found.startswith(why)
     assert bool(found) == bool(why)
+
+
+def back(host: str, **drained: Any) -> dict[str, Any]:
+    """Return the variables of a node that the run has resumed; `drained` is what the drain of its batch reported besides."""
+    return {
+        "__roll_drained": {"nodes": {host: {"outcome": "drained"}}, "halted": "", "sick": {}, **drained},
+        "__roll_step": "verified",
+        "__roll_resumed": {"nodes": {host: {"outcome": "resumed"}}},
+    }
+
+
+def halted(host: str, outcome: str = "limited", **out: str) -> dict[str, Any]:
+    """Return the variables of a node whose batch did not begin, because of the nodes `out`."""
+    why = "canaries: health has 1 nodes out of service, of at most 0: n1"
+    return {"__roll_drained": {"nodes": {host: {"outcome": outcome, "why": why}}, "halted": why, "sick": out}}
+
+
+LOST_GPU = "gpu-count: 7 of 8"
+SICK = {"outcome": "drained", "kind": "health", "run": "limiter", "text": LOST_GPU, "state": f"DRAIN ({LOST_GPU})"}
+WAYS: list[Any] = [
+    pytest.param({"n2": halted("n2", n1=LOST_GPU)}, {}, id="the next batch would begin"),
+    pytest.param({}, {"n1": SICK}, id="the roll closes"),
+]
+
+
+@pytest.mark.parametrize(("hosts", "nodes"), WAYS)
+def test_a_resumed_node_that_health_takes_has_failed(hosts: dict[str, Any], nodes: dict[str, Any]):
+    hosts = {"n1": back("n1"), "n2": {}, "n3": {}, **hosts}
+    plan = {**PLAN, **HOSTS}
+    assert sick(plan, hosts.__getitem__, nodes) == {"n1": LOST_GPU}
+    # A canary stops the roll, however many may fail.
+    assert stopped({**plan, "failures": 5}, hosts.__getitem__, 50.0, nodes) == "canary n1 failed"
+    other = {**plan, "canaries": []}
+    assert stopped(other, hosts.__getitem__, 50.0, nodes).startswith("1 nodes failed, of at most 0 (roll_failures): n1")
+    found = outcomes(plan, hosts.__getitem__, {"nodes": nodes, "now": ""}, "canary n1 failed")
+    assert (found["n1"].outcome, found["n1"].drained) == ("failed", False)
+    assert LOST_GPU in found["n1"].why
+    waiting = {name: (found[name].outcome, found[name].why) for name in ("n2", "n3")}
+    assert waiting == dict.fromkeys(("n2", "n3"), ("waiting", "the roll stopped: canary n1 failed"))
+
+
+def test_a_tolerated_failure_does_not_stop_the_roll_and_counts_once():
+    hosts = {"n1": back("n1"), "n2": back("n2"), "n3": back("n3", sick={"n2": LOST_GPU}), "n4": {}}
+    plan = {**PLAN, "hosts": [*hosts], "canaries": ["n1"], "failures": 1}
+    assert stopped(plan, hosts.__getitem__, 50.0, {"n2": SICK}) == ""
+    # One more stops it. The failed node itself is not watched any more.
+    assert watched(plan, hosts.__getitem__) == [
+        {"where": "canaries", "nodes": "n1", "most": 0},
+        {"where": "resumed nodes", "nodes": "n[1,3]", "most": 0},
+    ]
+    assert stopped(plan, hosts.__getitem__, 50.0, {"n2": SICK, "n3": SICK}).startswith("2 nodes failed, of at most 1")
+    # It has failed, although health has resumed it since.
+    found = outcomes(plan, hosts.__getitem__, {"nodes": {}, "now": ""})
+    assert {name: one.outcome for name, one in found.items()} == {
+        "n1": "done",
+        "n2": "failed",
+        "n3": "done",
+        "n4": "waiting",
+    }
+
+
+@pytest.mark.parametrize(
+    ("variables", "now"),
+    [
+        pytest.param(back("n1"), {**SICK, "outcome": "held", "kind": "", "text": ""}, id="a person drained it"),
+        pytest.param(back("n1"), {**SICK, "kind": "upgrade"}, id="another run drained it"),
+        pytest.param({"__roll_drained": {"nodes": {"n1": {"outcome": "held"}}}}, SICK, id="out before the roll"),
+        pytest.param({}, SICK, id="in a later batch"),
+    ],
+)
+def test_a_node_that_others_took_or_that_was_out_before_has_not_failed(variables: dict[str, Any], now: dict[str, Any]):
+    plan = {**PLAN, "hosts": ["n1", "n2"], "canaries": []}
+    assert stopped(plan, {"n1": variables, "n2": {}}.__getitem__, 50.0, {"n1": now}) == ""
+    assert of(variables, now)[0] != "failed"
+    assert of({}, SICK, hosts=["!all"], left={"n1": "out of service: DRAIN"})[0] == "left"
+
+
+def test_no_node_goes_on_in_a_batch_that_does_not_begin():
+    own = halted("n1", "drained", n2=LOST_GPU)
+    assert not on(own, "drained")
+    # It stays drained by the run, and has not failed.
+    assert of(own, OWN) == ("waiting", f"the roll stopped: {own['__roll_drained']['halted']}", True)
+    assert of(halted("n1", "held", n2=LOST_GPU), {"outcome": "held"})[0] == "left"
+    hosts = {"n1": halted("n1"), "n2": back("n2")}
+    plan = {**PLAN, "hosts": [*hosts], "canaries": []}
+    assert late(hosts.__getitem__, plan) == []
+    # Without another reason, such as at the end of the time of health.
+    for outcome in ("limited", "draining", "drained"):
+        hosts["n1"] = halted("n1", outcome)
+        assert stopped(plan, hosts.__getitem__, 50.0) == hosts["n1"]["__roll_drained"]["halted"]
+
+
+def test_resumed_nodes_are_watched_and_before_the_first_batch_none():
+    plan = {**PLAN, "hosts": ["n1", "n2", "n3"], "canaries": ["n1"], "failures": 2}
+    assert watched(plan, lambda _host: {}) == []
+    hosts = {"n1": back("n1"), "n2": {**DRAINED, "__roll_failure": "no"}, "n3": {}}
+    assert watched(plan, hosts.__getitem__) == [
+        {"where": "canaries", "nodes": "n1", "most": 0},
+        {"where": "resumed nodes", "nodes": "n1", "most": 1},
+    ]
+
+
+def test_only_the_batch_after_canaries_waits_for_health():
+    # Nodes of an earlier call, their canary first; then canaries of other profiles.
+    plan = {**PLAN, "hosts": ["n1", "n2", "n3", "n4", "n5", "n6"], "canaries": ["n1", "n3", "n4"], "settle": 90}
+    batches = [["n1"], ["n2"], ["n3"], ["n4"], ["n5"], ["n6"]]
+    assert [seconds_to_settle(plan, batch) for batch in batches] == [0, 90, 0, 0, 90, 0]
+    assert seconds_to_settle({**plan, "settle": 0}, ["n5", "n6"]) == 0
 
 
 def test_node_hours_out_of_service():

@@ -89,6 +89,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+def test_the_time_of_health_is_a_choice(cluster: Path, tmp_path: Path):
+    file = tmp_path / "c.bedplate.yml"
+    file.write_text(cluster.read_text() + "health: {}\n")
+    assert [Plan(file, chosen, {}).plan()["settle"] for chosen in ({}, {"roll_settle": "0"})] == [90, 0]
+    assert Plan(cluster, {}, {}).plan()["settle"] == 0
+
+
 def most(found: dict[str, Any]) -> set[int]:
     """Return how many nodes of a group may be out of service."""
     return {one["most"] for one in found["limits"]}

@@ -34,6 +34,7 @@ from .verdict_file import VerdictFiles
 EVIDENCE_APART = 3600.0
 """Seconds until a check that comes back has another bundle, unless the class is worse."""
 MOST_FINDINGS = 200
+_CLOCK_SLACK = 60.0
 _DEVICES, _DEVICE_SECONDS, _MOST_DEVICES = "device-evidence", 90.0, 16
 
 
@@ -78,9 +79,10 @@ class NodePublisher:
             self._write(judgement, facts, now, report)
         self.memory.published = report
         reporter = self.outputs.reporter
-        if reporter is not None and not is_same(self._proposed, report):
+        is_late = self._proposed is not None and not _is_of_this_boot(self._proposed, now)
+        if reporter is not None and (is_late or not is_same(self._proposed, report)):
             self._proposed = report
-            reporter.propose(report, now.uptime, at_once=judgement.health_class == CANNOT_RUN)
+            reporter.propose(report, now.uptime, at_once=judgement.health_class == CANNOT_RUN, anew=is_late)
 
     def close_cycle(self, facts: NodeFacts, ages: Mapping[str, float]) -> None:
         """Write metrics and state after a cycle, and cut the files that prolog and epilog append to."""
@@ -148,13 +150,15 @@ class NodePublisher:
         }
 
     def _report(self, judgement: Judgement, facts: NodeFacts, now: Moment) -> NodeReport:
-        """Return the report of a judgement. An unchanged state keeps its time and evidence."""
+        """Return the report of a judgement. An unchanged state keeps its evidence, and its time unless the clock has been set since."""
         jobs = _jobs_of(judgement, self.memory.log.events, facts)
         checks = tuple(judgement.checks[:MOST_CHECKS])
         report = NodeReport(judgement.status, judgement.health_class, checks, int(now.time), facts.boot[:8], jobs)
         before = self.memory.published
         if before is None or not is_same(before, report):
             return replace(report, evidence=before.evidence if before is not None and checks else "")
+        if not _is_of_this_boot(before, now):
+            return replace(report, evidence=before.evidence)
         return replace(report, time=before.time, evidence=before.evidence)
 
     def _is_wanted(self, new: Sequence[HealthFinding], judgement: Judgement, uptime: float) -> bool:
@@ -202,6 +206,11 @@ class NodePublisher:
             self.problems[part] = problem
         else:
             self.problems.pop(part, None)
+
+
+def _is_of_this_boot(report: NodeReport, now: Moment) -> bool:
+    """Return whether a report's time is one since the boot. If not, the clock has been set, and the limiter would misread the report."""
+    return now.time - now.uptime - _CLOCK_SLACK <= report.time <= now.time + _CLOCK_SLACK
 
 
 def _new_findings(judgement: Judgement, before: NodeReport | None, boot: str) -> list[HealthFinding]:

@@ -71,11 +71,19 @@ def is_same(one: NodeReport | None, other: NodeReport | None) -> bool:
 
 @dataclass
 class _Wanted:
-    """Hold a report that Slurm does not have yet. `due`: uptime from which it may be sent. `tries`: failures in a row."""
+    """Hold a report that Slurm does not have yet.
+
+    `due`: uptime from which it may be sent. `tries`: failures in a row. `anew`: another time alone is a change.
+    """
 
     report: NodeReport
     due: float
     tries: int = 0
+    anew: bool = False
+
+    def is_in(self, found: NodeReport | None) -> bool:
+        """Return whether a report of Slurm makes this one needless."""
+        return is_same(found, self.report) and not (self.anew and found is not None and found.time != self.report.time)
 
 
 class SlurmReporter:
@@ -105,8 +113,11 @@ class SlurmReporter:
         """Return whether a command runs."""
         return self._running is not None
 
-    def propose(self, report: NodeReport, uptime: float, *, at_once: bool = False) -> None:
-        """Replace the report that waits. Its waiting time does not begin again, so a node that changes often reports as well."""
+    def propose(self, report: NodeReport, uptime: float, *, at_once: bool = False, anew: bool = False) -> None:
+        """Replace the report that waits. Its waiting time does not begin again, so a node that changes often reports as well.
+
+        `anew`: it is sent even if Slurm has the same state with another time, because the clock was set.
+        """
         due = uptime if at_once else self._due(report, uptime)
         if self._wanted is None:
             self._wanted = _Wanted(report, due)
@@ -114,6 +125,7 @@ class SlurmReporter:
             self._wanted.report = report
             if at_once or self._wanted.tries == 0:
                 self._wanted.due = min(self._wanted.due, due)
+        self._wanted.anew |= anew
 
     def step(self, uptime: float) -> None:
         """Collect commands that ended, and start the next one if it is due. Never blocks."""
@@ -147,9 +159,9 @@ class SlurmReporter:
             self._failed(_why(ended), uptime)
             return
         # The state may have changed while the command ran.
-        report = self._wanted.report if self._wanted else self._running
-        extra = extra_of(ended.output.decode("utf-8", "replace"))
-        if is_same(report_of(extra), report):
+        wanted = self._wanted or _Wanted(self._running, uptime)
+        report, extra = wanted.report, extra_of(ended.output.decode("utf-8", "replace"))
+        if wanted.is_in(report_of(extra)):
             self._done(report_of(extra) or report, uptime)
             return
         try:
@@ -172,12 +184,12 @@ class SlurmReporter:
     def _done(self, report: NodeReport, uptime: float) -> None:
         self._running, self.problem, self.is_foreign = None, "", False
         self.sent, self._last, self._check_at = report, uptime, uptime + AGAIN
-        if self._wanted is not None and is_same(self._wanted.report, report):
+        if self._wanted is not None and self._wanted.is_in(report):
             self._wanted = None
         elif self._wanted is not None:
             wanted = self._wanted.report
             due = uptime if wanted.health_class == CANNOT_RUN else self._due(wanted, uptime)
-            self._wanted = _Wanted(wanted, due)
+            self._wanted = _Wanted(wanted, due, anew=self._wanted.anew)
 
     def _failed(self, problem: str, uptime: float, pause: float | None = None) -> None:
         self._running, self.problem = None, problem[:300]

@@ -47,6 +47,8 @@ _MARKS = {
     "$": "MAINT",
 }
 """Marks that sinfo appends to a state, and their words; `@` and `^` are pending reboots and have words in every release."""
+_ASLEEP = frozenset({"POWER_DOWN", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_UP"})
+"""States of power saving: Slurm starts such a node for the next job."""
 _DRAINED = frozenset({"DRAIN", "DRAINED", "DRAINING"})
 _TAKEN_OUT = frozenset({*_DRAINED, "DOWN", "FAIL", "FAILING"})
 _NO_REASON = ("", "none", "(null)", "n/a")
@@ -120,7 +122,13 @@ class NodeState:
     @property
     def is_unavailable(self) -> bool:
         """Return whether the node counts as unavailable: it takes no job, or it has a reason of others."""
-        return self.owner != FREE
+        return self.owner != FREE and not self._is_asleep
+
+    @property
+    def _is_asleep(self) -> bool:
+        """Return whether the node is unavailable by power saving alone. While it starts, it does not respond yet."""
+        starts = self.states & {"POWERING_UP"}
+        return not self.reason and self.out_states - ({"NOT_RESPONDING"} if starts else set()) <= _ASLEEP
 
     def is_as(self, other: NodeState) -> bool:
         """Return whether another look at the node has the same owner, reason and states of service."""

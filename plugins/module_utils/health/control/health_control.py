@@ -137,6 +137,7 @@ class Controller:
                 # slurmctld did not answer in time; the next command would wait as well.
                 end = self.timer()
             else:
+                decision.note_made(action)
                 self._count(action)
         if late:
             yield f"{late} changes wait for the next tick"

@@ -91,6 +91,12 @@ class Decision:
         elif action.kind == RESUME:
             self.memory.give_back_resume(self.time, action.node, before)
 
+    def note_made(self, action: Action) -> None:
+        """Note a node that the limiter has taken out of service: a person may resume it before the next tick sees it."""
+        report = action.seen.report
+        if action.kind in (DRAIN, REWRITE) and is_sick(report) and report is not None:
+            self.memory.ours[action.node] = max(self.memory.ours.get(action.node, 0), report.time)
+
 
 def decide(view: ClusterView, memory: Memory, settings: ControlSettings, now: float, *, acts: bool) -> Decision:
     """Return the decision of a tick. `now` in seconds since 1970; the given memory is not changed."""

@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 VERSION = 1
-_LATEST = 1e12  # seconds since 1970
+_LATEST = 2.0**40
+"""Seconds since 1970; a report with a later time is not read, so no report damages the memory."""
 
 
 @dataclass

@@ -24,7 +24,7 @@ def is_sick(report: NodeReport | None) -> bool:
 def note(memory: Memory, view: ClusterView, settings: ControlSettings, now: float) -> None:
     """Change the memory to what the view shows. `now` in seconds since 1970; a time after it counts as now: the clock was set back."""
     _note_failing(memory, view, now)
-    _note_owners(memory, view)
+    _note_owners(memory, view, now)
     _note_clean(memory, view, now)
     memory.drains = [min(one, now) for one in memory.drains if now - one < settings.caps.seconds]
     memory.resumes = [[min(row[0], now), *row[1:]] for row in memory.resumes if now - row[0] < RESUME_SECONDS]
@@ -46,19 +46,24 @@ def _first_seen(view: ClusterView, node: str, now: float) -> float:
     return 0.0 if view.nodes[node].owner == OURS else now
 
 
-def _note_owners(memory: Memory, view: ClusterView) -> None:
+def _note_owners(memory: Memory, view: ClusterView, now: float) -> None:
     """Note the newest report of each drained node, and that a person has resumed a node that is in service without a resume of ours."""
     for name, node in view.nodes.items():
         # A node whose reason a person has edited is the person's, and so is its resume.
         if node.owner == OURS or (name in memory.ours and node.is_of_person):
             time = node.report.time if node.report and is_sick(node.report) else 0
-            memory.ours[name] = max(memory.ours.get(name, 0), time)
+            before = memory.ours.get(name, 0)
+            # A time of the future is of a node whose clock was wrong: its next report may be older.
+            memory.ours[name] = max(before if before <= now else 0, time)
         elif name in memory.ours and node.owner == FREE:
-            memory.overruled[name] = memory.ours.pop(name)
+            found = memory.ours.pop(name)
+            # A node that also has no report was not resumed: slurmctld has lost its state.
+            if node.report is not None:
+                memory.overruled[name] = found
     for name, overruled in list(memory.overruled.items()):
-        found = view.nodes.get(name)
-        report = found.report if found else None
-        if found and (report is None or report.time != overruled or not is_sick(report)):
+        report = view.nodes[name].report if name in view.nodes else None
+        # Without a report the last one may return: the site wrote Extra, or slurmctld lost its state.
+        if report and (report.time != overruled or not is_sick(report)):
             del memory.overruled[name]
 
 

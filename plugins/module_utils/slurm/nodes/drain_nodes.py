@@ -8,23 +8,30 @@ from dataclasses import dataclass, field
 
 from .node_states import NodeView
 from .node_work import DRAINED, DRAINING, HELD, NodeResult, NodeVerb, drained, foreign, result, switched_off
-from .out_limits import admit
+from .out_limits import admit, out_for_health, too_many
 
 
 @dataclass
 class Drain(NodeVerb):
-    """Drain. A node that anybody else has out of service stays as it is, with its reason, except a node of Slurm itself with `of_slurm`."""
+    """Drain. A node that anybody else has out of service stays as it is, with its reason, except a node of Slurm itself with `of_slurm`.
 
+    `sick`: watched nodes that health has out of service, with the texts of their reasons. `halted`: why they, or the time to judge them,
+    forbid to begin with the batch, or "". A node that was drained before stays so.
+    """
+
+    sick: dict[str, str] = field(init=False, default_factory=dict)
+    halted: str = field(init=False, default="")
     _free: int = 0
     _free_since: float = 0.0
     _limited: bool = False
+    _settling: bool = False
     _start: float = field(init=False, default=0.0)
     _seen: set[str] = field(init=False, default_factory=set)
     """Nodes that were the run's own at some time of this call."""
 
     def __post_init__(self) -> None:
-        """Note when the call begins."""
-        self._start = self.clock()
+        """Note when the call may drain nodes; check mode waits for nothing."""
+        self._start = self.clock() + (0.0 if self.check else self.order.settle)
 
     def before(self, node: NodeView) -> NodeResult | None:
         """Return what holds a node back, or that the run has drained it already."""
@@ -58,13 +65,22 @@ class Drain(NodeVerb):
         return DRAINING if node.jobs else DRAINED
 
     def admitted(self, names: Sequence[str], nodes: Mapping[str, NodeView]) -> tuple[Sequence[str], Mapping[str, str]]:
-        """Return the nodes that fit beside the nodes that are out already."""
+        """Return the nodes that fit beside the nodes that are out already; no node, if the watched ones forbid it."""
+        self.sick = out_for_health(self.order.watched, nodes)
+        self.halted = too_many(self.order.watched, self.sick)
+        self._settling = not self.halted and self.clock() < self._start
+        if self._settling:
+            self.halted = f"{self._start - self.clock():.0f} seconds are left for health to judge the resumed nodes"
+        if self.halted:
+            return (), dict.fromkeys(names, self.halted)
         found = admit(names, nodes, self.order.limits, self.order.apart, self.order.nodes, self.order.kind)
         self._limited = bool(found.waits)
         return found.now, found.waits
 
     def waits(self, results: Mapping[str, NodeResult]) -> bool:
         """Return whether nodes still get free; free nodes, or the call without any, wait for them so long as the order has patience."""
+        if self.halted:
+            return self._settling
         free = sum(one.outcome == DRAINED for one in results.values())
         if free != self._free:
             self._free, self._free_since = free, self.clock()

@@ -19,7 +19,7 @@ from ...common.hostlist import fold
 from ...common.text import few
 from ..live.drain_reasons import written
 from .node_states import NodeView, SlurmSilentError, Snapshot
-from .out_limits import Apart, Limit
+from .out_limits import Apart, Limit, Watch
 
 DRAINED, DRAINING, LIMITED, REBOOTED, SILENT, RESUMED, HELD, FAILED = OUTCOMES = (
     "drained",
@@ -45,7 +45,7 @@ class Order:
     `deadline`: seconds that the call may take; 0 waits for nothing. `patience`: seconds that drained nodes wait for the others of their
     batch, since the last of them became free. `idle_patience`: seconds that the call waits while none of its nodes is free; None: until the
     deadline. `reserved`: also nodes in active reservations; `reservation`: the run's own one. `of_slurm`: also nodes that Slurm itself has
-    out of service.
+    out of service. `watched`: nodes that the run has resumed; health has `settle` seconds to judge them before a node is drained.
     """
 
     nodes: tuple[str, ...]
@@ -60,13 +60,16 @@ class Order:
     reserved: bool = False
     reservation: str = ""
     of_slurm: bool = False
+    watched: tuple[Watch, ...] = ()
+    settle: float = 0.0
 
 
 @dataclass(frozen=True)
 class NodeResult:
     """Hold the outcome of one node; `state` with its reason, `jobs` the ids of the jobs that hold it.
 
-    `kind` and `run` are those of the run of bedplate that has it out of service, "" if none has; `since` when it took it, in UTC as text.
+    `kind`, `run` and `text` are of the reason of the run of bedplate that has it out of service, "" if none has; `since`: when the run took
+    it, in UTC as text.
     `free_in`: seconds until the time limits of its jobs end, None if one has no limit. `reservations`: the active ones that have it.
     `by_slurm`: Slurm itself has it out of service.
     """
@@ -82,6 +85,7 @@ class NodeResult:
     free_in: int | None = 0
     reservations: tuple[str, ...] = ()
     by_slurm: bool = False
+    text: str = ""
 
     def facts(self) -> dict[str, Any]:
         """Return the result as plain data."""
@@ -228,7 +232,7 @@ class NodeVerb(ABC):
 def result(node: NodeView, outcome: str, why: str = "", changed: bool = False) -> NodeResult:
     """Return the result of a node, with what Slurm reports of it."""
     own = node.own
-    kind, run, since = (own.kind, own.run, node.since) if own is not None else ("", "", "")
+    kind, run, since, text = (own.kind, own.run, node.since, own.text) if own is not None else ("", "", "", "")
     return NodeResult(
         outcome,
         node.shown,
@@ -241,6 +245,7 @@ def result(node: NodeView, outcome: str, why: str = "", changed: bool = False) -
         node.free_in,
         node.reservations,
         node.is_out_by_slurm,
+        text,
     )
 
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Decide which nodes may be drained now: so many of each partition, and never nodes of two batches below one switch or in one block."""
+"""Decide which nodes may be drained now: so many of each partition, and never nodes of two batches below one switch or in one block.
+
+No node is drained while health has too many of the nodes out of service that the run has resumed.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...common.text import few
-from ..live.drain_reasons import ROLL
+from ..live.drain_reasons import HEALTH, ROLL
 from .node_states import NodeView
 
 
@@ -26,6 +29,15 @@ class Apart:
 
     where: str
     nodes: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Watch:
+    """At most `most` of these nodes, which the run has resumed, may be out of service for health; `where` is the name for operators."""
+
+    where: str
+    nodes: frozenset[str]
+    most: int
 
 
 @dataclass(frozen=True)
@@ -64,6 +76,22 @@ def admit(
             if name in limit.nodes:
                 there.add(name)
     return Admission(tuple(now), waits)
+
+
+def out_for_health(watched: Iterable[Watch], nodes: Mapping[str, NodeView]) -> dict[str, str]:
+    """Return the watched nodes that health has out of service, each with the text of its reason."""
+    names = sorted({name for one in watched for name in one.nodes} & set(nodes))
+    reasons = {name: nodes[name].own for name in names}
+    return {name: own.text for name, own in reasons.items() if own is not None and own.kind == HEALTH}
+
+
+def too_many(watched: Iterable[Watch], sick: Iterable[str]) -> str:
+    """Return why no node may be drained beside the sick nodes, or ""."""
+    out = set(sick)
+    for one in watched:
+        if len(found := sorted(one.nodes & out)) > one.most:
+            return f"{one.where}: health has {len(found)} nodes out of service, of at most {one.most}: {few(found)}"
+    return ""
 
 
 def _is_of(node: NodeView, kind: str) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ..live.drain_reasons import TAKEN_OUT, is_slurms
+from ..live.drain_reasons import HEALTH, TAKEN_OUT, is_slurms
 from .node_states import NodeView
 from .node_work import FAILED, HELD, RESUMED, NodeResult, NodeVerb, foreign, other_hardware, result
 
@@ -45,8 +45,9 @@ class Resume(NodeVerb):
             # Until slurmctld has heard of a node that was down; without accounting storage it keeps the reason.
             return result(node, FAILED, _SILENT)
         if node.reason and not self.owns(node):
-            # Slurm's own reason is no decision of a person: a change that makes nodes fall must stop the roll.
-            outcome = FAILED if is_slurms(node.reason) else HELD
+            # A reason of Slurm or of health is no decision of a person: a change that makes nodes fall must stop the roll.
+            is_sick = node.own is not None and node.own.kind == HEALTH
+            outcome = FAILED if is_sick or is_slurms(node.reason) else HELD
             return result(node, outcome, f"out of service again: {node.shown}")
         return result(node, FAILED, _SILENT)
 

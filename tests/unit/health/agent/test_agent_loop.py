@@ -159,6 +159,25 @@ def test_sampled_quantity_needs_three_samples(tmp_path: Path, healthy: list[Read
     assert seen == [False, False, True, True]
 
 
+@pytest.mark.parametrize("step", [86400.0, -900.0, 800_000_000.0])
+def test_a_report_of_a_wrong_clock_is_sent_again_once_the_clock_is_set(tmp_path: Path, step: float) -> None:
+    """The limiter compares its time with the boot: a clock without battery begins in another year."""
+    simulation = Simulation(tmp_path, FakeProbes(lambda _uptime: []), BARE)
+    simulation.run(200, {30: XID_79})
+    first = simulation.report
+    simulation.time += step
+    simulation.run(200)
+    report = simulation.report
+    assert {**report, "t": 0} == {**first, "t": 0}
+    assert abs(simulation.time - 200 - report["t"]) < 100
+    assert len(simulation.bundles) == 1
+    writes = len(simulation.slurm.updates)
+    simulation.run(600)
+    simulation.start()
+    simulation.run(600)
+    assert len(simulation.slurm.updates) == writes
+
+
 def test_before_all_probes_have_answered_only_a_failure_is_published(tmp_path: Path) -> None:
     simulation = Simulation(tmp_path, FakeProbes(lambda _uptime: [], seconds=50), BARE)
     simulation.run(20, {5.0: XID_94.replace(": 94", ": 43")})

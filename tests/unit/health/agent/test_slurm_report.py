@@ -193,3 +193,15 @@ def test_nodes_spread_their_reports_after_an_outage() -> None:
         after(reporter, 1000, 3600)
         dues.append(reporter.due or 0.0)
     assert max(dues) - min(dues) > 60
+
+
+def test_a_report_with_another_time_is_sent_if_the_clock_was_set() -> None:
+    slurm = FakeSlurm(extra=merged("", SICK))
+    reporter = SlurmReporter(NODE, slurm)
+    later = replace(SICK, time=SICK.time + 5000)
+    reporter.propose(SICK, 1000)
+    reporter.step(1000 + jitter_of(NODE))
+    reporter.propose(later, 1000 + jitter_of(NODE), anew=True)
+    after(reporter, 1000 + jitter_of(NODE), 90)
+    assert (json.loads(slurm.extra)["bp"]["t"], reporter.sent) == (later.time, later)
+    assert len(slurm.updates) == 1

@@ -167,7 +167,6 @@ EDITED = ours("reset xid-79").replace("xid-79", "xid-80")
         ("idle+not_responding", "", FOREIGN),
         ("idle+maint", "", FOREIGN),
         ("allocated+maintenance", "", FOREIGN),
-        ("idle+powered_down", "", FOREIGN),
         # Without accounting storage Slurm keeps the reason of a node that it resumes.
         ("idle", ours("transient ib"), FREE),
         ("idle", "Prolog error", FREE),
@@ -182,3 +181,23 @@ def test_the_owner_of_a_node(states: str, reason: str, owner: str) -> None:
     node = node_state("n1", states, OK, reason)
     assert node.owner == owner
     assert node.is_unavailable is (owner != FREE)
+
+
+@pytest.mark.parametrize(
+    ("states", "reason", "is_unavailable"),
+    [
+        ("idle+powered_down", "", False),
+        ("idle+powering_down", "", False),
+        ("idle~", "", False),
+        ("mixed+not_responding+powering_up", "", False),
+        ("idle+not_responding+powered_down", "", True),
+        ("idle+drain+powered_down", "", True),
+        ("down+powered_down", "", True),
+        ("idle+powered_down", "fan is loud", True),
+    ],
+)
+def test_a_node_that_power_saving_switched_off_is_available_and_not_touched(
+    states: str, reason: str, is_unavailable: bool
+) -> None:
+    node = node_state("n1", states, OK, reason)
+    assert (node.owner, node.is_unavailable) == (FOREIGN, is_unavailable)

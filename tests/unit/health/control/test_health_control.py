@@ -228,6 +228,26 @@ def test_a_resume_that_was_not_made_is_no_resume(site: Site) -> None:
     assert len(site.memory()["resumes"]) == 1
 
 
+@pytest.mark.parametrize("drained", [["idle", RESET, "none"], ["idle+drain", RESET, "Kill task failed"]])
+def test_a_person_who_resumes_a_node_before_the_next_tick_is_not_overruled(site: Site, drained: list[str]) -> None:
+    site.slurm.nodes["n3"] = drained
+    assert site.controller.tick() == []
+    assert site.slurm.drained() == ["n3"]
+    site.slurm.nodes["n3"] = ["idle", RESET, "none"]
+    site.now += 20
+    assert site.again().tick() == []
+    assert site.slurm.drained() == []
+
+
+def test_a_drain_that_was_not_made_is_no_decision_of_a_person(site: Site) -> None:
+    site.sick("n3")
+    site.slurm.refuse = lambda _words: Outcome(1, "", "no")
+    site.controller.tick()
+    site.slurm.refuse = lambda _words: None
+    assert site.controller.tick() == []
+    assert site.slurm.drained() == ["n3"]
+
+
 def test_a_slow_slurmctld_ends_the_tick_in_time(site: Site) -> None:
     site.sick("n3", "n4", "n5")
 

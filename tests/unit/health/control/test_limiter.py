@@ -164,6 +164,11 @@ class TestCaps:
         )
         assert names(tick(found), DRAIN) == []
 
+    def test_nodes_that_power_saving_switched_off_fill_no_cap(self) -> None:
+        special = {f"n{number}": ("idle+powered_down", OK, "") for number in range(2, 100)}
+        made = tick(view(n1=("idle", XID, ""), n100=("idle+powered_down", XID, ""), **special))
+        assert (names(made, DRAIN), made.holds) == (["n1"], [])
+
     def test_a_malformed_row_counts(self) -> None:
         found = ClusterView(view(n95=("idle", XID, "")).nodes, frozenset(f"x{number}" for number in range(11)))
         assert names(tick(found), DRAIN) == []
@@ -396,6 +401,40 @@ class TestResume:
         resumed = tick(view(n1=("idle", newer, "")), memory)
         assert (resumed.actions, resumed.memory.overruled) == ([], {"n1": NOW + 50})
         assert tick(view(n1=("idle", OK, "")), resumed.memory).memory.overruled == {}
+
+    def test_a_person_overrules_a_report_that_is_lost_and_returns(self) -> None:
+        """The site writes Extra, or slurmctld loses its state; the agent writes the same report within an hour."""
+        memory = tick(view(n1=("idle", XID, "")), Memory(ours={"n1": NOW})).memory
+        for extra in ("", '{"asset": 4711}', XID):
+            made = tick(view(n1=("idle", extra, "")), memory)
+            assert made.actions == []
+            memory = made.memory
+
+    def test_a_node_is_drained_again_after_a_slurmctld_without_state(self) -> None:
+        memory = tick(view(n1=("idle+drain", XID, ours("reset xid-79")))).memory
+        lost = tick(view(n1=("idle", "", "")), memory)
+        assert (lost.memory.ours, lost.memory.overruled) == ({}, {})
+        assert names(tick(view(n1=("idle", XID, "")), lost.memory), DRAIN) == ["n1"]
+
+    def test_a_node_whose_clock_was_ahead_returns_after_its_finding(self) -> None:
+        ahead = report("transient", "clock-skew", status="warn", time=int(NOW) + 86400)
+        reason = ours("transient clock-skew")
+        memory = tick(view(n1=("idle+drain", ahead, reason))).memory
+        for later in (20, 40 + CLEAN_SECONDS):
+            made = tick(view(n1=("idle+drain", OK, reason)), memory, now=NOW + later)
+            memory = made.memory
+        assert names(made, RESUME) == ["n1"]
+
+    def test_a_person_overrules_the_report_of_a_clock_that_was_set(self) -> None:
+        ahead = report("reset", "xid-79", time=int(NOW) + 86400)
+        memory = tick(view(n1=("idle+drain", ahead, ours("reset xid-79")))).memory
+        memory = tick(view(n1=("idle+drain", XID, ours("reset xid-79"))), memory, now=NOW + 20).memory
+        assert tick(view(n1=("idle", XID, "")), memory, now=NOW + 40).actions == []
+
+    def test_no_time_of_a_report_damages_the_memory(self) -> None:
+        memory = tick(view(n1=("idle+drain", report("reset", "xid-79", time=2**40 - 1), ours("reset xid-79")))).memory
+        assert memory.ours == {"n1": 2**40 - 1}
+        assert limiter_memory.from_text(memory.text()) == memory
 
     def test_a_person_who_edits_and_resumes_a_silent_node_overrules_its_report(self) -> None:
         memory = tick(view(n1=("idle+drain", XID, ours("reset xid-79")))).memory

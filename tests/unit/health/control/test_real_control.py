@@ -24,6 +24,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.cl
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.health_control import Controller
 from ansible_collections.bedplate.cluster.plugins.module_utils.health.control.slurm_link import SlurmLink
+from ansible_collections.bedplate.cluster.plugins.module_utils.health.report.node_extra import NodeReport, merged
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import read, written
 from tests.unit.slurm.nodes.real_slurm import RealSlurm
 
@@ -188,7 +189,7 @@ def test_a_transient_finding_ends_and_the_node_returns(bench: Bench) -> None:
     controller = bench.controller()
     controller.tick()
     assert bench.owned(OURS) == ["n3"]
-    bench.say(["n3"], OK)
+    bench.say(["n3"], merged("", NodeReport("ok", "", (), int(time.time()), "5f2c1a90")))
     controller.tick()
     assert bench.owned(OURS) == ["n3"]
     bench.later = 200

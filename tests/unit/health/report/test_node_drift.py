@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,22 @@ def test_each_state_of_the_verdict(tmp_path: Path, verdict: str | None, kinds: l
 def test_a_gate_that_is_off_on_the_node_alone_is_found(tmp_path: Path, gate: str, kinds: list[str]) -> None:
     found = node_drift.findings(machine(tmp_path, f"1 ok {BOOT} 990 180 -\n", off=True), {"gate": gate})
     assert [one.kind for one in found] == kinds
+
+
+@pytest.mark.parametrize(
+    ("details", "count"),
+    [
+        ({"problems": {"report": "Extra stays as it is: Extra 'rack 7' is not JSON"}}, 1),
+        ({"problems": {str(number): "no" for number in range(9)}}, 3),
+        ({"problems": {}}, 0),
+        ({"problems": ["no"]}, 0),
+        ([], 0),
+        (None, 0),
+    ],
+)
+def test_problems_of_the_agent_are_found(tmp_path: Path, details: object, count: int) -> None:
+    """Such as an Extra of Slurm that the site writes: the limiter has no report of the node then."""
+    root = machine(tmp_path, f"1 fail {BOOT} 990 180 reset xid-48@0000:3b:00.0\n")
+    (tmp_path / node_drift.DETAILS).write_text(json.dumps(details) if details is not None else "{")
+    found = list(node_drift.findings(root, {"gate": "prolog"}))
+    assert [one.kind for one in found] == ["health-agent"] * count + ["health"]

@@ -188,6 +188,31 @@ def test_with_another_job_a_login_or_an_unknown_process_nothing_is_touched(node,
     assert (node.alive(), node.files()) == ([True, True], ["mine"])
 
 
+@pytest.mark.parametrize(
+    ("folder", "owner", "is_cleaned"),
+    [
+        ("system.slice/slurmstepd.scope/job_8/step_extern", None, True),
+        ("freezer/slurm/uid_USER/job_8/step_extern", None, True),
+        ("system.slice/slurmstepd.scope/job_8/step_extern", "root", False),
+        ("system.slice/node1_slurmstepd.scope/job_8/step_extern", "root", False),
+        ("system.slice/slurmstepd.scope/job_8/step_0", "another", True),
+        ("system.slice/slurmstepd.scope/job_7/step_extern", "root", True),
+        ("freezer/slurm/uid_USER/job_8/step_extern", "root", False),
+        ("freezer/slurm/uid_5/job_8/step_extern", "root", True),
+    ],
+)
+def test_a_job_between_two_steps_is_another_job_of_its_user(node, folder, owner, is_cleaned):
+    """Between the steps of salloc, and on all nodes of a job but its first, no process on the node belongs to the user."""
+    path = node.node.folder / "sys/fs/cgroup" / folder.replace("USER", str(USER))
+    path.mkdir(parents=True)
+    stray = node.start(SERVICE)
+    if owner is not None:
+        other = node.start(OWN_V2.replace("job_7", "job_8"), {"root": 0, "another": OTHER_USER}[owner])
+        (path / "cgroup.procs").write_text(f"4194305\n{other.pid}\n")
+    _clean_and_reap(node)
+    assert (stray.poll() is not None, node.files()) == (is_cleaned, [] if is_cleaned else ["mine"])
+
+
 def test_another_user_keeps_processes_and_files(node):
     node.start(SERVICE, OTHER_USER)
     node.file("theirs", OTHER_USER)

@@ -120,7 +120,8 @@ class RealSlurm:
             (self.folder / f"spool.{name}").mkdir()
             self.start_node(name)
         self._thread.start()
-        self.until(lambda nodes: all(node.states == {"IDLE"} and node.answers for node in nodes.values()), 30)
+        # A node whose first words were lost answers at the next ping, each 100 s.
+        self.until(lambda nodes: all(node.states == {"IDLE"} and node.answers for node in nodes.values()), 150)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -168,7 +169,7 @@ class RealSlurm:
             argv, env=self._environment(), capture_output=True, text=True, check=True, cwd=self.folder
         )
         job = done.stdout.strip()
-        self.until(lambda nodes: job in nodes[node].jobs, 30)
+        self.until(lambda nodes: job in nodes[node].jobs, 150)
         return job
 
     def srun(self, *words: str) -> subprocess.CompletedProcess[str]:

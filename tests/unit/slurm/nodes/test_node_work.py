@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import written
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.drain_nodes import Drain
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.node_states import SlurmSilentError, Snapshot
@@ -18,12 +19,14 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.node_
     report,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.note_reasons import Note
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.out_limits import Apart, Limit
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.out_limits import Apart, Limit, Watch
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.reboot_nodes import Reboot
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.resume_nodes import Resume
 from tests.unit.slurm.nodes.slurmctld import LONG_AGO, OWN, Slurmctld, ours, outcomes, run
 
 OTHER = written("roll", "r2", "driver 580")
+SICK = written("health", "limiter", "gpu-count: 7 of 8")
+CANARY = Watch("canaries", frozenset({"n1"}), 0)
 
 
 def test_a_thousand_nodes_are_one_command():
@@ -386,6 +389,8 @@ def test_a_node_under_reboot_is_not_resumed():
         ("Low RealMemory (reported:1 < 100.00% of configured:2)", "DRAIN", "failed"),
         ("Node unexpectedly rebooted", "DOWN", "failed"),
         ("Prolog error", "DRAIN", "failed"),
+        (written("health", "limiter", "gpu-count: 7 of 8"), "DRAIN", "failed"),
+        (written("health", "limiter", "gpu-count: 7 of 8") + ", Ann looks", "DRAIN", "held"),
         ("fan is loud", "DRAIN", "held"),
     ],
 )
@@ -538,6 +543,78 @@ def test_a_slurmctld_that_restarts_is_waited_for_and_one_that_is_gone_is_an_erro
 
 def test_a_node_that_slurm_does_not_know_has_failed():
     assert outcomes(run(Drain, Slurmctld.of("n1"), "n[1-2]")) == {"n1": "drained", "n2": "failed"}
+
+
+def drain(slurm: Slurmctld, nodes: str, check: bool = False, **order: Any) -> tuple[dict[str, str], Drain]:
+    """Drain, and return the outcomes and the verb."""
+    wanted = Order(tuple(expand(nodes)), "roll", "r1", "driver 580", **order)
+    verb = Drain(wanted, slurm.read, slurm.change, check, slurm.sleep, lambda: slurm.now)
+    return outcomes(verb.run()), verb
+
+
+@pytest.mark.parametrize(
+    ("reason", "state", "most", "outcome"),
+    [
+        (SICK, "DRAIN", 0, "limited"),
+        (f"{SICK} : Not responding", "DRAIN", 0, "limited"),
+        (SICK, "DRAIN", 1, "drained"),
+        # A person's, also an edited one, and one that Slurm has left behind at a resume.
+        ("fan is loud", "DRAIN", 0, "drained"),
+        (f"{SICK}, Ann looks", "DRAIN", 0, "drained"),
+        (SICK, "IDLE", 0, "drained"),
+        (OTHER, "DRAIN", 0, "drained"),
+    ],
+)
+def test_no_node_is_drained_while_health_has_a_resumed_one_out(reason: str, state: str, most: int, outcome: str):
+    slurm = Slurmctld.of("n[1-3]")
+    slurm.person("n1", reason, state)
+    slurm.person("n3", SICK, "DRAIN")
+    found, verb = drain(slurm, "n2", deadline=60, watched=(replace(CANARY, most=most),))
+    assert found == {"n2": outcome}
+    is_sick = most == 1 or outcome == "limited"
+    # n3 is not of this run.
+    assert verb.sick == ({"n1": "gpu-count: 7 of 8"} if is_sick else {})
+    assert bool(verb.halted) == (outcome == "limited") == (slurm.commands == [])
+
+
+def test_health_has_its_time_before_the_first_drain_and_the_call_ends_with_its_verdict():
+    slurm = Slurmctld.of("n[1-2]")
+    found, verb = drain(slurm, "n2", deadline=6000, watched=(CANARY,), settle=90)
+    assert (found, verb.halted) == ({"n2": "drained"}, "")
+    assert 90 <= slurm.now < 110
+    slurm = Slurmctld.of("n[1-2]", at={30: lambda one: one.person("n1", SICK, "DRAIN")})
+    found, verb = drain(slurm, "n2", deadline=6000, watched=(CANARY,), settle=90)
+    assert (found, slurm.commands) == ({"n2": "limited"}, [])
+    assert verb.halted == "canaries: health has 1 nodes out of service, of at most 0: n1"
+    assert 30 <= slurm.now < 50
+
+
+def test_jobs_have_their_time_after_that_of_health():
+    slurm = Slurmctld.of("n[1-2]", jobs={"7": ("RUNNING", "n2")})
+    drain(slurm, "n2", deadline=6000, settle=90, idle_patience=100)
+    assert 190 <= slurm.now < 220
+
+
+def test_a_batch_that_jobs_hold_does_not_begin_after_health_took_a_resumed_node():
+    slurm = Slurmctld.of("n[1-3]", jobs={"7": ("RUNNING", "n3")})
+    slurm.at = {40: lambda one: one.person("n1", SICK, "DRAIN")}
+    found, verb = drain(slurm, "n[2-3]", deadline=6000, patience=600, watched=(CANARY,))
+    assert (found, verb.sick) == ({"n2": "drained", "n3": "draining"}, {"n1": "gpu-count: 7 of 8"})
+    assert verb.halted
+    assert 40 <= slurm.now < 60
+
+
+def test_a_deadline_before_the_verdict_of_health_halts_also_nodes_that_were_drained_before():
+    slurm = Slurmctld.of("n[1-3]")
+    ours(slurm, "n3")
+    found, verb = drain(slurm, "n[2-3]", deadline=20, watched=(CANARY,), settle=90)
+    assert (found, slurm.commands) == ({"n2": "limited", "n3": "drained"}, [])
+    assert verb.halted
+
+
+def test_check_mode_does_not_wait_for_health():
+    slurm = Slurmctld.of("n[1-2]")
+    assert drain(slurm, "n2", check=True, watched=(CANARY,), settle=90)[0] == {"n2": "drained"}
 
 
 def test_a_call_whose_playbook_ends_while_it_waits_drains_no_further_node():

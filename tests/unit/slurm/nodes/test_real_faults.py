@@ -23,6 +23,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.node_
     report,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.note_reasons import Note
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.out_limits import Watch
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.reboot_nodes import Reboot
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.resume_nodes import Resume
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import roll_outcome
@@ -283,6 +284,27 @@ def test_a_person_cancels_the_reboot(slurm: RealSlurm):
     slurm.stay_off.clear()
     slurm.until(lambda nodes: nodes[NODE].answers and not nodes[NODE].reboots, 30)
     converges(slurm)
+
+
+def test_health_takes_a_node_that_was_resumed_and_the_next_batch_does_not_begin(slurm: RealSlurm):
+    variables = rolled(slurm)
+    reason = written("health", "limiter", "gpu-count: 7 of 8 GPUs")
+    later(1.5, person(slurm, "state=drain", f"reason={reason}"))
+    watched = (Watch("canaries", frozenset({NODE}), 0),)
+    order = Order(("n4",), "roll", "r1", "GPU driver", 30, watched=watched, settle=20)
+    begin = time.monotonic()
+    drain = Drain(order, slurm.read, slurm.change)
+    assert drain.run()["n4"].outcome == "limited"
+    assert time.monotonic() - begin < 15
+    assert drain.sick == {NODE: "gpu-count: 7 of 8 GPUs"}
+    assert slurm.read().nodes["n4"].states == {"IDLE"}
+    assert closed(slurm, variables) == ("failed", False)
+    # A person takes the node over: it counts no more.
+    person(slurm, "reason=fan is loud")()
+    assert (
+        Drain(Order(("n4",), "roll", "r1", "x", 0, watched=watched), slurm.read, slurm.change).run()["n4"].outcome
+        == "drained"
+    )
 
 
 def test_another_run_beside_this_one(slurm: RealSlurm):

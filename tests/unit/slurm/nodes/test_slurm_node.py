@@ -55,7 +55,15 @@ class Commands:
     def run(self, state: str | None, nodes: str = "n1", check: bool = False, **more: Any) -> dict[str, Any]:
         """Run the module for the run r1."""
         given = {"kind": "roll", "run": "r1", "why": "driver 580", "deadline": 0, "patience": 0, "idle_patience": None}
-        groups = {"limits": [], "apart": [], "reserved": False, "reservation": "", "of_slurm": False}
+        groups = {
+            "limits": [],
+            "apart": [],
+            "watched": [],
+            "settle": 0,
+            "reserved": False,
+            "reservation": "",
+            "of_slurm": False,
+        }
         given["directory"] = "/etc/slurm"
         module = Module({"nodes": nodes, "state": state, **given, **groups, **more}, check)
         return result_of(self.monkeypatch, slurm_node, module)
@@ -131,6 +139,7 @@ def test_a_report_needs_no_run(commands: Commands):
         {"nodes": "n[1"},
         {"limits": [{"where": "x", "nodes": "n[1", "most": 1}]},
         {"apart": [{"where": "x", "nodes": "n[1"}]},
+        {"watched": [{"where": "x", "nodes": "n[1", "most": 1}]},
     ],
 )
 def test_a_hostlist_that_is_not_valid_is_a_failure(commands: Commands, more: dict[str, Any]):
@@ -151,6 +160,23 @@ def test_nodes_of_two_batches_are_kept_apart(commands: Commands):
     result = commands.run("drained", "n2", apart=[{"where": "switch leaf1", "nodes": "n[1-2]"}])
     assert result["outcomes"] == {"limited": "n2"}
     assert "switch leaf1" in result["nodes"]["n2"]["why"]
+
+
+def test_a_watched_node_that_health_takes_holds_the_others_back(commands: Commands):
+    watched = [{"where": "canaries", "nodes": "n1", "most": 0}]
+    assert (commands.run("drained", "n2", check=True, watched=watched)["halted"]) == ""
+    commands.slurm.person("n1", written("health", "limiter", "gpu-count: 7 of 8"), "DRAIN")
+    result = commands.run("drained", "n2", watched=watched)
+    assert (result["outcomes"], result["sick"]) == ({"limited": "n2"}, {"n1": "gpu-count: 7 of 8"})
+    assert result["halted"].startswith("canaries: ")
+    assert commands.slurm.commands == []
+    node = commands.run(None)["nodes"]["n1"]
+    assert (node["kind"], node["run"], node["text"]) == ("health", "limiter", "gpu-count: 7 of 8")
+
+
+def test_nodes_are_drained_only_after_the_time_of_health(commands: Commands):
+    result = commands.run("drained", settle=60)
+    assert (result["outcomes"], commands.slurm.commands) == ({"limited": "n1"}, [])
 
 
 def test_a_node_that_is_named_twice_is_one_node(commands: Commands):
