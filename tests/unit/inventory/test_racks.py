@@ -68,6 +68,7 @@ def test_groups_of_the_lab():
         "ungrouped": [],
         "health_nodes": [],
         "monitoring_servers": [],
+        "provision_hosts": [],
         "bedplate": ["ctl1", *nodes],
         "compute_nodes": nodes,
         "gpu_nodes": nodes,

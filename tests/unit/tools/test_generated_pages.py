@@ -11,6 +11,7 @@ import yaml
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.backup import backup_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.bmc import bmc_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.variable_names import VARIABLES
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.provision import provision_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.recover import recover_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import roll_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.turn_keys import turn_variables
@@ -62,7 +63,7 @@ def test_every_variable_of_a_playbook_is_described_and_every_described_one_is_us
         registered = set(re.findall(r"register: (\w+)", text))
         assert set(USED.findall(text)) - registered <= described[name] | set(DATA["common"]), name
         # A filter reads the first; actions read the others.
-        for variable in described[name] - {"bedplate_reboot_batch", *BY_ACTIONS}:
+        for variable in described[name] - {"bedplate_reboot_batch", *BY_ACTIONS, *provision_variables.VARIABLES}:
             discovers = ("fabric_compare", "fabric_adopt", "fabric_audit", "fabric_routes", "fabric_topology")
             shared = "fabric_discover" if name in discovers else name
             assert variable in text + PLAYBOOKS[shared], (name, variable)
@@ -133,3 +134,7 @@ def test_a_failed_target_is_shown_as_failed():
 def test_a_scenario_on_request_is_no_part_of_make_test():
     assert support.runner("molecule/slurm_two", {}).startswith("`make test-full`")
     assert support.runner("molecule/slurm", {}).startswith("`make test`")
+
+
+def test_the_playbook_that_installs_describes_all_variables_that_it_accepts():
+    assert set(DATA["playbooks"]["provision"]["variables"]) == set(provision_variables.VARIABLES)
