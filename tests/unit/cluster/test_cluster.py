@@ -123,6 +123,7 @@ def test_groups(bench):
         "bedplate": ["ctl1", *gpus, *cpus],
         "compute_nodes": [*gpus, *cpus],
         "health_nodes": [],
+        "provision_hosts": [],
         "monitoring_servers": [],
         "gpu_nodes": gpus,
         "gpu_software": [],
