@@ -121,7 +121,7 @@ guest: venv  ## Roles on a virtual machine that reboots, under emulation (as roo
 
 .PHONY: metal
 metal: venv  ## Bare machines with Secure Boot install an image from a medium, boot it, and refuse what was not ordered (as root)
-	pytest -m metal -x -rA -s -o faulthandler_timeout=1800 --durations=0 tests/guest
+	pytest -m metal -x -rA -s -o faulthandler_timeout=1800 --durations=0 tests/unit/provision tests/guest
 
 .PHONY: test-full
 test-full: venv tools guest  ## Slurm 24.11 and 26.05 from Debian's archive; the real driver, compiled; containers, dnf, a site without a network (as root)

@@ -21,7 +21,7 @@ from tests.kit import sentences
 from tests.kit.imports import may_have_mark, needs_ansible_core
 
 # Minutes, or a download: not because somebody runs all tests, nor because -m leaves out something else.
-ASKED_FOR = ("full", "full_health", "full_roles", "nightly")
+ASKED_FOR = ("full", "full_health", "full_roles", "metal", "nightly")
 # Each has a target of make with nothing else in -m.
 ALONE = (*ASKED_FOR, "playbooks", "simulation", "daemons")
 

@@ -16,10 +16,7 @@ from tests.kit.provision import behind, host
 from tests.unit.bmc.site import Site
 from tests.unit.provision.world import BEHIND, events
 
-pytestmark = [
-    pytest.mark.playbooks,
-    pytest.mark.skipif(shutil.which("xorriso") is None, reason="no xorriso on this machine"),
-]
+pytestmark = pytest.mark.metal
 NODES = ("gpu01", "gpu02")
 # `ssh -G` is the real one. A login succeeds if the known_hosts file has the key of the system that the machine has booted last.
 _SSH = """#!/bin/sh
