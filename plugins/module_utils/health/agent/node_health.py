@@ -21,9 +21,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from ...common.command import find
-from ...common.files import atomic_write
+from ...common.files import atomic_write, temporaries_of
 from ..probes.all_probes import probes
-from ..probes.probe_child import ProbeChildren
+from ..probes.probe_child import RECORDS, ProbeChildren
 from ..probes.probe_settings import ProbeSettings, settings_from
 from ..report.service_notify import READY, STOPPING, WATCHDOG, notify
 from ..tables.threshold_row import ThresholdError
@@ -120,14 +120,23 @@ def run(settings: AgentSettings, paths: AgentPaths, kmsg: Path, *, once: bool = 
 def _sampler(settings: AgentSettings, paths: AgentPaths) -> ProbeSchedule:
     """Return the probes of the profile. Children of an earlier process are killed; a kind waits for its child to die."""
     wanted = probe_settings(settings, paths)
-    file = paths.run / "probes.json"
+    file, folder = paths.run / "probes.json", paths.run / "probes"
+    _remove_temporaries(file, folder / RECORDS)
     try:
         atomic_write(file, json.dumps(wanted.data()), mode=0o600, sync=False)
     except OSError as error:
         raise UnwrittenVerdictError(*error.args) from error
-    children = _children(paths.run / "probes", _own_cgroup())
+    children = _children(folder, _own_cgroup())
     children.adopt()
     return ProbeSchedule(children, lambda: probes(wanted, str(file), os.geteuid(), forks=True), str(paths.root))
+
+
+def _remove_temporaries(*files: Path) -> None:
+    """Remove what an agent that was killed left half written beside these files."""
+    for file in files:
+        with suppress(OSError):
+            for one in temporaries_of(file):
+                one.unlink()
 
 
 def probe_settings(settings: AgentSettings, paths: AgentPaths) -> ProbeSettings:

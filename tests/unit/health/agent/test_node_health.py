@@ -183,6 +183,16 @@ def test_kill_at_any_moment_leaves_files_that_can_be_read(tmp_path: Path) -> Non
     assert not state.with_name("state.json.unread").exists()
 
 
+def test_what_a_killed_agent_left_half_written_goes_with_the_next_one(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    names = [".probes.json.0123abcd.tmp", "probes/.children.json.0123abcd.tmp", ".verdict.0123abcd.tmp"]
+    left = [node.write(f"run/bedplate/health/{name}", "{") for name in names]
+    kept = node.write("run/bedplate/health/probes.json.tmp", "of a person")
+    with node.running():
+        wait_for(lambda: node.verdict() is not None, 30)
+        assert [one for one in (*left, kept) if one.exists()] == [kept]
+
+
 def test_hung_check_changes_no_tick_and_is_not_started_twice(tmp_path: Path) -> None:
     """A check that never ends: the verdict is renewed at each tick, and one process of the check exists."""
     node = Node(tmp_path, {"interval": 1})
