@@ -27,7 +27,7 @@ IMAGE = {
     "release": "bookworm",
 }
 FILES = {"/etc/hostname": SeedFile(b"gpu001\n")}
-pytestmark = pytest.mark.skipif(shutil.which("xorriso") is None, reason="no xorriso on this machine")
+pytestmark = pytest.mark.tools("xorriso")
 
 
 def extract(iso: Path, name: str, folder: Path) -> bytes:
@@ -89,7 +89,7 @@ def test_an_image_that_is_not_served(desk: arming.Desk, wrong: str) -> None:
     assert arming.states(desk, ["gpu001"]) == {}
 
 
-@pytest.mark.skipif(shutil.which("minisign") is None, reason="no minisign on this machine")
+@pytest.mark.tools("minisign")
 def test_a_signature(desk: arming.Desk, tmp_path: Path) -> None:
     path = desk.served / "images" / f"{IMAGE['sha256']}.img.zst"
     for name in ("site", "other"):

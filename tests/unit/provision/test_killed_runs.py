@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.progress import STATES
 from tests.unit.provision.world import World
 
-pytestmark = pytest.mark.skipif(shutil.which("xorriso") is None, reason="no xorriso on this machine")
+pytestmark = pytest.mark.tools("xorriso")
 PLACES = [
     *((state, before) for state in STATES if state not in ("planned", "claimed") for before in (True, False)),
     ("order", False),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.provision.next_step import Bounds
 from tests.unit.provision.world import World
 
-pytestmark = pytest.mark.skipif(shutil.which("xorriso") is None, reason="no xorriso on this machine")
+pytestmark = pytest.mark.tools("xorriso")
 
 
 def secrets_in(folder: Path, world: World) -> list[Path]:

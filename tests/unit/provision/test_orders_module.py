@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ def call(monkeypatch: pytest.MonkeyPatch, folder: Path, check: bool = False, **o
     )
 
 
-@pytest.mark.skipif(shutil.which("xorriso") is None, reason="no xorriso on this machine")
+@pytest.mark.tools("xorriso")
 def test_orders(monkeypatch: pytest.MonkeyPatch, desk: Any, tmp_path: Path) -> None:
     files = {"/etc/hostname": {"content": "gpu001\n", "mode": "0644"}}
     rows = [

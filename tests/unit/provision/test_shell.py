@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -20,7 +19,7 @@ SCRIPTS = [
 ]
 
 
-@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="no shellcheck on this machine")
+@pytest.mark.tools("shellcheck")
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_shellcheck(script: Path) -> None:
     done = subprocess.run(
