@@ -228,7 +228,8 @@ class Orders:
     @staticmethod
     def _record(folder: Path) -> dict[str, Any]:
         found = json.loads((folder / "order.json").read_text())
-        assert isinstance(found, dict)
+        if not isinstance(found, dict):
+            raise ValueError(f"{folder / 'order.json'}: not an object")
         return found
 
     @staticmethod

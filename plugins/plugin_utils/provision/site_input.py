@@ -36,7 +36,8 @@ class Site:
     def desk(self, holder: str) -> DeskSettings:
         """Return the settings of the provision host; `holder` names this process."""
         stated, chosen, bounds = self.given.cluster.provision, self.given.choices, self.bounds
-        assert stated
+        if stated is None:
+            raise ValueError("the cluster file has no `provision`")
         window = stated.window_minutes * 60
         return DeskSettings(
             chosen["provision_directory"],

@@ -42,8 +42,7 @@ def insert_media(client: Client, machine: Machine, image: str) -> Change:
             if error.status not in _REFUSED_SLOT:
                 raise
             refusal = error
-    assert refusal
-    raise refusal
+    raise refusal or client.error(UNSUPPORTED, "no slot of virtual media took the image", "Read the log of the BMC.")
 
 
 def eject_media(client: Client, machine: Machine, image: str = "") -> Change:

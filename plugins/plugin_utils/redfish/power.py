@@ -114,7 +114,8 @@ def _read_until(client: Client, system: System, is_taken: Callable[[System], boo
 
 def _send(client: Client, system: System, kind: str) -> BmcError | None:
     """Send a reset type once. Return the error if the answer was lost: then only the power state shows whether the BMC obeyed."""
-    assert system.reset
+    if system.reset is None:
+        raise ValueError(f"{system.path}: no reset action")
     try:
         finished(client, client.post(system.reset.path, {"ResetType": kind}))
     except BmcError as error:

@@ -20,7 +20,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from .errors import CUT, NOT_JSON, TIMEOUT, TOO_LARGE, UNREACHABLE, WRONG_CERTIFICATE, BmcError
 
@@ -161,8 +161,7 @@ def _handshake(address: str, port: int, seconds: float, context: ssl.SSLContext,
     except BaseException:
         raw.close()
         raise
-    assert isinstance(wrapped, _BoundedSocket)
-    return wrapped
+    return cast(_BoundedSocket, wrapped)
 
 
 def _fingerprint(sock: ssl.SSLSocket) -> str:
@@ -223,7 +222,8 @@ class Connection:
             self._connect()
         try:
             sock = self._https.sock
-            assert sock is not None
+            if sock is None:
+                raise ConnectionError("the connection was closed")
             sock.deadline = deadline
             sock.settimeout(seconds)
             self._https.request(method, path, body, dict(headers))

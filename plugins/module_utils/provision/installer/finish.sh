@@ -1,3 +1,4 @@
+#!/bin/sh
 # Makes a machine that boots by itself out of an installed Debian. Run in the new root, as: sh -s UUID SERIAL "WORDS" [UNIT...]
 # UUID: of the root file system. SERIAL: of the ESP, XXXX-XXXX. WORDS: for the kernel's command line. UNIT: units to mask.
 set -eu

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-# shellcheck shell=dash disable=SC2015,SC2034,SC2154
+# shellcheck shell=dash disable=SC2015,SC2034,SC2154,SC2317
 # Installs the machine that it runs on, as its order says, or refuses. Run from the initramfs by scripts/bedplate.
 # Usage: sh main.sh LIB SYS PROC DEV RUN CONF SECONDS
 #   LIB: folder of this file. SYS, PROC, DEV: roots of sysfs, procfs and devices. RUN: a folder in memory. CONF: folder with `order` and
