@@ -185,13 +185,22 @@ full-driver: venv  ## Debian's real driver, compiled by the real DKMS on both of
 full-fabric: venv tools  ## make nightly, and its row in docs/testing.md
 	$(BIN)/python -m tools.full_results fabric -- make --no-print-directory nightly
 
+# Both mostly wait, so they run side by side.
 .PHONY: full-health
 full-health: venv tools  ## Health of nodes: 400,000 fuzzed lines and readings, the limiter on 100 slurmd, real agents and Prometheus
-	$(BIN)/python -m tools.full_results health -- env BEDPLATE_FULL=health BEDPLATE_SLURMD=100 bash -c \
-	  'pytest -n 2 --dist worksteal -o faulthandler_timeout=1800 -m full_health tests/unit/health && \
-	  pytest -m "daemons and not full_health" tests/unit/health/control && \
-	  pytest tests/unit/health/scripts/test_hostile_verdicts.py && $(BIN)/python -m lab molecule -v health && \
-	  pytest -m guest -x -o faulthandler_timeout=1800 tests/guest/test_node_health.py'
+	$(BIN)/python -m tools.full_results health -- env BEDPLATE_FULL=health BEDPLATE_SLURMD=100 \
+	  $(MAKE) --no-print-directory --jobs=2 --output-sync=target health-on-slurm health-on-machines
+
+.PHONY: health-on-slurm
+health-on-slurm: venv tools
+	pytest -n 2 --dist worksteal -o faulthandler_timeout=1800 -m full_health tests/unit/health
+	pytest -m "daemons and not full_health" tests/unit/health/control
+	pytest tests/unit/health/scripts/test_hostile_verdicts.py
+
+.PHONY: health-on-machines
+health-on-machines: venv
+	$(BIN)/python -m lab molecule -v health
+	pytest -m guest -x -o faulthandler_timeout=1800 tests/guest/test_node_health.py
 
 .PHONY: full-update
 full-update: venv  ## A cluster of the release before, updated to this one under running jobs

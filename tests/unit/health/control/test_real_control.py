@@ -305,7 +305,10 @@ def steps(bench: Bench, count: int, seed: int) -> int:
             controller = bench.controller(caps=LOOSE)
         bench.later += chance.choice([20, 20, 20, 300, 4000])
         before = bench.view()
-        assert controller.tick() == []
+        # slurmd answers at any time: a node that has changed since it was judged is decided in the next tick.
+        assert [
+            one for one in controller.tick() if not one.endswith("changed by others since it was judged; skipped")
+        ] == []
         after = bench.view()
         new = [one for one, node in after.nodes.items() if node.owner == OURS and not before.nodes[one].is_unavailable]
         assert not new or len(after.unavailable) <= most, (new, after.unavailable)
