@@ -107,5 +107,5 @@ def named_nodes(text: str, cluster: Cluster, variable: str, limit: Collection[st
         raise NameMistakesError("\n".join(mistakes))
     found = [name for name in nodes if name in names and (limit is None or name in limit)]
     if not found:
-        raise NameMistakesError(f"{variable}: --limit leaves none of the named nodes. Run without --limit.")
+        raise NameMistakesError(f"{variable}: --limit excludes every named node. Run without --limit.")
     return found

@@ -162,10 +162,10 @@ def test_the_summary_folds_nodes_with_one_outcome(simulation: Simulation) -> Non
 
 
 def test_ipmi_has_the_same_rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, bool]] = []
+    calls: list[tuple[str, bool]] = []
 
     def set_power(bmc: Any, wanted: str, *, read_only: bool = False) -> Any:
-        asked.append((wanted, read_only))
+        calls.append((wanted, read_only))
         return power_run.Change(changed=True, expected=wanted, before="on", path="chassis power")
 
     monkeypatch.setattr(power_run.ipmi, "set_power", set_power)
@@ -173,7 +173,7 @@ def test_ipmi_has_the_same_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     targets = {"gpu01": Target("gpu01", "127.3.0.1", "ipmi")}
     accounts = Accounts({"gpu01": Account("root", "factory-canary")}, {})
     found = power_run.run(targets, accounts, Reach(), PowerOrder("off", read_only=True))["gpu01"]
-    assert (found.error, asked) == (None, [("off", True)])
+    assert (found.error, calls) == (None, [("off", True)])
     found = power_run.run(targets, accounts, Reach(), PowerOrder("cycle"))["gpu01"]
     assert "no power to cycle" in str(found.error)
-    assert asked == [("off", True)]
+    assert calls == [("off", True)]

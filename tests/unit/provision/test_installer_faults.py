@@ -84,7 +84,7 @@ def test_a_program_that_always_goes_wrong(site, node: Machine, name: str, fault:
 
 
 def test_each_call(site, tmp_path: Path) -> None:
-    """A program that works until one call. What the run of that call left is judged, and none of the calls may be without effect."""
+    """A program that works until one call. The state of the disk is judged after that, and each call must have an effect."""
     node = Machine(tmp_path / "counted")
     calls = faulty.at_call(node, 0, "fails")
     order = site.arm_for(node)

@@ -52,7 +52,7 @@ class Patch:
 class BiosPlan:
     """Hold the writes of a profile, at most one PATCH for each of two rounds. `left`: attributes that no round writes, with the reason.
 
-    `refused` is the reason why nothing is written at all, "" if there is none.
+    `refused` is the reason why nothing is written at all, "" if something may be written.
     """
 
     patches: tuple[Patch, ...] = ()
