@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A bare machine: UEFI with Secure Boot, an empty disk with a serial number, a medium; nothing of it is known from inside."""
+"""A bare machine: UEFI with Secure Boot or BIOS, an empty disk with a serial number, a NIC, a medium; nothing of it is known from inside."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import hashlib
 import shutil
 import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,12 +30,33 @@ class Identity:
     mac: str = "52:54:00:be:d9:01"
 
 
+@dataclass(frozen=True)
+class Wiring:
+    """How a machine is connected. With `tap`, an interface of this machine, its NIC is there, and SSH is at `address`.
+
+    Else its NIC is in QEMU's own network, and a port of this machine's loopback leads to its SSH.
+    """
+
+    tap: str = ""
+    address: str = "127.0.0.1"
+
+
 class BareMachine:
     """A machine in a folder. Use as a context to have it switched off at the end."""
 
-    def __init__(self, folder: Path, port: int, identity: Identity = Identity(), disk_mib: int = 1024) -> None:
-        """Make its empty disk and its firmware's variables; `port` of this machine's loopback leads to its SSH."""
+    def __init__(
+        self,
+        folder: Path,
+        port: int,
+        identity: Identity = Identity(),
+        disk_mib: int = 1024,
+        *,
+        wiring: Wiring = Wiring(),
+        bios: bool = False,
+    ) -> None:
+        """Make its empty disk and its firmware's variables; `port` leads to its SSH. With `bios` its firmware is SeaBIOS."""
         self.folder, self.port, self.identity = folder, port, identity
+        self.wiring, self.bios = wiring, bios
         folder.mkdir(parents=True)
         self.disk = folder / "disk"
         with self.disk.open("wb") as raw:
@@ -48,26 +70,42 @@ class BareMachine:
     def __exit__(self, *_: object) -> None:
         qemu.end(self.folder)
 
-    def switch_on(self, medium: Path | None = None, serial: str = "") -> None:
-        """Start it, from a medium if it has one and from its disk otherwise; `serial` is another than its own."""
-        (self.folder / qemu.CONSOLE).unlink(missing_ok=True)
-        capture(self._command(medium, serial or self.identity.serial), why="The bare machine could not be started.")
+    def switch_on(
+        self, medium: Path | None = None, serial: str = "", *, pxe: bool = False, words: Sequence[str] = ()
+    ) -> None:
+        """Start it: from a medium if it has one, with `pxe` from the network, and from its disk otherwise.
 
-    def _command(self, medium: Path | None, serial: str) -> list[str]:
+        `serial` is another than its own; `words` are further arguments of QEMU.
+        """
+        (self.folder / qemu.CONSOLE).unlink(missing_ok=True)
+        command = [*self._command(medium, serial or self.identity.serial, pxe), *words]
+        capture(command, why="The bare machine could not be started.")
+
+    def _command(self, medium: Path | None, serial: str, pxe: bool) -> list[str]:
         cd = ["-drive", f"file={medium},format=raw,if=none,id=cd,readonly=on", "-device", "ide-cd,drive=cd,bootindex=0"]
+        tap = self.wiring.tap
+        user = f"user,id=net,hostfwd=tcp:127.0.0.1:{self.port}-:22"
+        # The default ROM is the PXE of a BIOS; OVMF has its own.
+        nic = f"virtio-net-pci,netdev=net,mac={self.identity.mac}{'' if self.bios and pxe else ',romfile='}"
         return [
-            "qemu-system-x86_64", "-machine", "q35,smm=on,vmport=off,i8042=off", "-accel", "tcg,thread=multi", "-cpu", "max",
-            "-smp", "2", "-m", "1024", "-no-reboot", "-global", "driver=cfi.pflash01,property=secure,value=on",
-            "-drive", f"if=pflash,format=raw,unit=0,readonly=on,file={FIRMWARE}",
-            "-drive", f"if=pflash,format=raw,unit=1,file={self.folder / 'variables'}",
+            "qemu-system-x86_64", "-machine", f"q35,smm={'off' if self.bios else 'on'},vmport=off,i8042=off",
+            "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "1024", "-no-reboot",
+            *([] if self.bios else self._uefi()),
             "-smbios", f"type=1,serial={serial}",
             "-drive", f"file={self.disk},format=raw,if=none,id=disk,cache=unsafe",
             "-device", f"virtio-blk-pci,drive=disk,serial={self.identity.disk},bootindex=1",
-            "-netdev", f"user,id=net,hostfwd=tcp:127.0.0.1:{self.port}-:22",
-            "-device", f"virtio-net-pci,netdev=net,mac={self.identity.mac},romfile=",
+            "-netdev", f"tap,id=net,ifname={tap},script=no,downscript=no" if tap else user,
+            "-device", f"{nic}{',bootindex=0' if pxe else ''}",
             *(cd if medium else []),
             "-nodefaults", "-display", "none", "-serial", f"file:{self.folder / qemu.CONSOLE}",
             "-daemonize", "-pidfile", str(self.folder / qemu.PIDFILE),
+        ]  # fmt: skip
+
+    def _uefi(self) -> list[str]:
+        return [
+            "-global", "driver=cfi.pflash01,property=secure,value=on",
+            "-drive", f"if=pflash,format=raw,unit=0,readonly=on,file={FIRMWARE}",
+            "-drive", f"if=pflash,format=raw,unit=1,file={self.folder / 'variables'}",
         ]  # fmt: skip
 
     def wait_off(self, seconds: float = 900) -> float:
@@ -113,7 +151,7 @@ class BareMachine:
         while time.monotonic() < deadline and qemu.process(self.folder):
             try:
                 done = subprocess.run(
-                    ["ssh", "-p", str(self.port), "-i", str(key), *words, "root@127.0.0.1", command],
+                    ["ssh", "-p", str(self.port), "-i", str(key), *words, f"root@{self.wiring.address}", command],
                     capture_output=True, text=True, timeout=120, check=False,
                 )  # fmt: skip
             except subprocess.TimeoutExpired:
