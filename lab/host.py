@@ -44,6 +44,7 @@ METAL_NEEDS = {
     "zstd": "zstd",
     "curl": "curl",
     "minisign": "minisign",
+    "dnsmasq": "dnsmasq-base",
 }
 """The same, for bare machines: virtual machines with UEFI that install an image."""
 FIRMWARE = Path("/usr/share/OVMF/OVMF_CODE_4M.ms.fd")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A bare machine: UEFI with Secure Boot or BIOS, an empty disk with a serial number, a NIC, a medium; nothing of it is known from inside."""
+"""A bare machine: UEFI with Secure Boot or BIOS, an empty disk with a serial number, a medium; nothing of it is known from inside."""
 
 from __future__ import annotations
 

@@ -35,6 +35,11 @@ options:
     description: Address of the order server, C(https://HOST:PORT). Needed to arm.
     type: str
     default: ""
+  network:
+    description: >-
+      Folder of bedplate-boot.service, which answers machines that boot from the network. Needed to arm machines with the methods C(http)
+      and C(pxe).
+    type: path
   words:
     description: Words for the kernel's command line of the installer, such as its console.
     type: str
@@ -49,7 +54,8 @@ options:
   arm:
     description: >-
       The machines. Each has C(machine) (node, serial, mac, disk, wipe, address, gateway), C(image) (the content of an image.json) and
-      C(files), the seed, as absolute path to C(content) and C(mode).
+      C(files), the seed, as absolute path to C(content) and C(mode). C(method) is C(media), the default, C(http) or C(pxe); C(firmware) is
+      C(UEFI), the default, or C(Legacy).
     type: list
     elements: dict
     default: []
@@ -88,10 +94,16 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision import arming
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.medium import MediumError
+from ansible_collections.bedplate.cluster.plugins.module_utils.provision.network_boot import (
+    NetworkBoot,
+    NetworkBootError,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.order_text import OrderError
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.orders import RefusedError
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.seed import SeedFile
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.served_image import ImageError
+
+_ERRORS = (OrderError, RefusedError, ImageError, MediumError, NetworkBootError)
 
 
 def main() -> None:
@@ -103,6 +115,7 @@ def main() -> None:
             "boot": {"type": "path", "default": ""},
             "authority": {"type": "path", "default": ""},
             "url": {"type": "str", "default": ""},
+            "network": {"type": "path"},
             "words": {"type": "str", "default": ""},
             "public_key": {"type": "path"},
             "window": {"type": "int", "default": 7200},
@@ -116,7 +129,8 @@ def main() -> None:
     given = module.params
     orders, served, boot, authority = (Path(given[key]) for key in ("orders", "served", "boot", "authority"))
     key = Path(given["public_key"]) if given["public_key"] else None
-    desk = arming.Desk(orders, served, boot, authority, given["url"], given["words"], key)
+    network = NetworkBoot(Path(given["network"])) if given["network"] else None
+    desk = arming.Desk(orders, served, boot, authority, given["url"], given["words"], key, network)
     armed: dict[str, dict[str, str]] = {}
     failed: dict[str, str] = {}
     if not module.check_mode:
@@ -132,8 +146,9 @@ def main() -> None:
                     path: SeedFile(one["content"].encode(), int(str(one["mode"]), 8))
                     for path, one in row["files"].items()
                 }
-                armed[node] = arming.arm(desk, row["machine"], row["image"], files, given["window"])
-            except (OrderError, RefusedError, ImageError, MediumError, OSError, KeyError, ValueError) as error:
+                way = arming.Way(row.get("method", arming.MEDIA), row.get("firmware", arming.UEFI))
+                armed[node] = arming.arm(desk, row["machine"], row["image"], files, given["window"], way)
+            except (*_ERRORS, OSError, KeyError, ValueError) as error:
                 failed[node] = f"{type(error).__name__}: {error}"
     changed = bool(given["release"] or given["arm"]) if module.check_mode else bool(given["release"] or armed)
     module.exit_json(changed=changed, armed=armed, failed_nodes=failed, states=arming.states(desk, given["nodes"]))

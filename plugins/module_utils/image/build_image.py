@@ -42,7 +42,11 @@ _BOOT = {
     "mm.efi": _SHIM.format("mmx64.efi.signed"),
     "grub.efi": _GRUB.format("grubx64.efi.signed"),
     "grub-cd.efi": _GRUB.format("gcdx64.efi.signed"),
+    "grub-net.efi": _GRUB.format("grubnetx64.efi.signed"),
 }
+_PXE_MODULES = ("pxe", "tftp", "normal", "linux", "configfile", "test", "echo")
+# The configuration of a machine is beside what its firmware was sent to: that name is a secret.
+_PXE = "normal (tftp,$net_default_server)/$net_pxe_boot_file.cfg\n"
 _MEDIUM_MIB = 16
 _INITRAMFS = "etc/bedplate-installer"
 
@@ -106,7 +110,21 @@ def _boot_files(recipe: Recipe, root: Path, boot: Path, installer: Path) -> None
     disk.fat_image(boot / "efi.img", _MEDIUM_MIB, {path: boot / name for path, name in loaders.items()}, "BED91A7E")
     kernel = max((root / "boot").glob("vmlinuz-*"))
     shutil.copy(kernel, boot / "vmlinuz")
+    _pxe_loader(root, boot / "grub-pxe.0")
     make_initramfs(recipe, root, kernel.name.partition("-")[2], boot / "initrd.img", installer)
+
+
+def _pxe_loader(root: Path, out: Path) -> None:
+    """Make the GRUB that the PXE of a BIOS loads."""
+    settings, made = root / "etc/bedplate-pxe.cfg", root / "etc/bedplate-pxe.0"
+    settings.write_text(_PXE)
+    places = [f"--config=/etc/{settings.name}", f"--output=/etc/{made.name}", "--prefix=/"]
+    try:
+        call(["chroot", str(root), "grub-mkimage", "--format=i386-pc-pxe", *places, *_PXE_MODULES])
+        shutil.copy(made, out)
+    finally:
+        for left in (settings, made):
+            left.unlink(missing_ok=True)
 
 
 def make_initramfs(recipe: Recipe, root: Path, version: str, out: Path, installer: Path) -> None:

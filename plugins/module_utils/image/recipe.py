@@ -29,7 +29,7 @@ BASE = (
     "shim-signed",
 )
 """Packages of each image."""
-INSTALLER = ("curl", "fdisk", "e2fsprogs", "tar", "busybox")
+INSTALLER = ("curl", "fdisk", "e2fsprogs", "tar", "busybox", "openssh-client")
 """Programs of the installer: its initramfs copies them from the image."""
 MIRROR = "http://deb.debian.org/debian"
 SECURITY = "http://deb.debian.org/debian-security"

@@ -7,7 +7,7 @@ SETTINGS: `address`, `port`, `certificate` and `key` (PEM files), `orders` (fold
 
   POST /orders/ID/claim    nonce=, serial=, mac=, disk=        200 "claimed ID NONCE"
   POST /orders/ID/seed     nonce=                              200 tar, once
-  POST /orders/ID/report   nonce=, result=, reason=            200 "reported ID RESULT"
+  POST /orders/ID/report   nonce=, result=, reason=, host_key= 200 "reported ID RESULT"
   GET  /images/SHA256.img.zst, /media/HEX.iso                  200, or 206 with Range
 
 A POST has the order's token in `Authorization: Bearer`. Refusals are 403 or 409 with one line of reason. The log is a line of JSON per
@@ -32,7 +32,7 @@ from .orders import Orders, RefusedError
 _PATH = re.compile(r"/orders/([0-9a-f]{32})/(claim|seed|report)")
 _FILE = re.compile(r"/(?:images/[0-9a-f]{64}\.img\.zst|media/[0-9a-f]{32,64}\.iso)")
 _RANGE = re.compile(r"bytes=([0-9]+)-([0-9]*)")
-_LINE = re.compile(r"([a-z]+)=(.*)")
+_LINE = re.compile(r"([a-z_]+)=(.*)")
 _MOST, _DRAINED = 8192, 65536
 """Bytes of a request that are read, and that are discarded before a refusal: an answer to an unread request may be lost."""
 _PATIENCE = 60
@@ -118,7 +118,8 @@ class _Handler(BaseHTTPRequestHandler):
             return orders.claim(folder, values, self.client_address[0]).encode()
         if verb == "seed":
             return orders.take_seed(folder, nonce)
-        return orders.report(folder, values.get("result", ""), values.get("reason", ""), nonce).encode()
+        reason, key = values.get("reason", ""), values.get("host_key", "")
+        return orders.report(folder, values.get("result", ""), reason, nonce, key).encode()
 
     def _values(self) -> dict[str, str]:
         length = self.headers.get("Content-Length", "")

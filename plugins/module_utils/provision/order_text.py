@@ -35,6 +35,7 @@ _FORMS = {
     "seed_sha256": rf"{_HEX}{{64}}",
     "address": rf"{_IPV4}/[0-9]{{1,2}}",
     "gateway": rf"{_IPV4}|none",
+    "host_key": "seed|machine",
 }
 PLACEHOLDERS = frozenset(
     (
@@ -61,7 +62,8 @@ class Order:
     """The order of one machine. All values are strings, as in the text.
 
     `issued` is in seconds since 1970: an installer whose clock is older sets it. `raw_bytes` and `root_start` are bytes of the image after
-    decompression; the root partition, which begins at `root_start`, is the last one.
+    decompression; the root partition, which begins at `root_start`, is the last one. `host_key`: the SSH host key is in the seed, or the
+    machine makes it.
     """
 
     id: str
@@ -81,6 +83,7 @@ class Order:
     seed_sha256: str
     address: str
     gateway: str
+    host_key: str
 
 
 def check(values: Mapping[str, object]) -> Order:

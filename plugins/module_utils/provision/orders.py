@@ -30,6 +30,8 @@ CLAIM, SEEDED, REPORT, RELEASED = "claim", "seeded", "report", "released"
 WRITTEN, REFUSED = "written", "refused"
 _FACTS = ("serial", "mac", "disk")
 _NONCE = re.compile(r"[0-9a-f-]{36}")
+_HOST_KEY = re.compile(r"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI[A-Za-z0-9+/]{43}")
+_OWN_KEY = "machine"
 _PRIVATE = 0o600
 
 
@@ -120,7 +122,7 @@ class Orders:
             return ""
 
     def state(self, order_id: str) -> dict[str, object]:
-        """Return the state of an order: `state`, and of its report `reason`; times are in seconds since 1970.
+        """Return the state of an order: `state`, and of its report `reason` and `host_key`; times are in seconds since 1970.
 
         States: armed, expired, claimed, seeded, written, refused, released.
         """
@@ -140,7 +142,9 @@ class Orders:
             state = "armed" if record["opens"] <= self._clock() < record["closes"] else "expired"
         times = {name: row["at"] for name, row in reached.items() if row}
         result, reason = report.get("result", ""), report.get("reason", "")
-        return {"id": order_id, "node": record["node"], "state": state, "result": result, "reason": reason, "at": times}
+        key = str(report.get("host_key", ""))
+        found = {"id": order_id, "node": record["node"], "state": state, "result": result, "reason": reason}
+        return {**found, "host_key": key, "at": times}
 
     # The installer's side.
 
@@ -157,7 +161,8 @@ class Orders:
     def claim(self, folder: Path, facts: Mapping[str, str], peer: str) -> str:
         """Claim an order for the machine with these facts, once. Return the text that proves it to this claimer.
 
-        `facts` are serial, mac, disk and nonce; a repetition with the same nonce is the same claim. Raises RefusedError.
+        `facts` are serial, mac, disk and nonce; a repetition with the same nonce is the same claim. `peer` is the address that sent it: an
+        order whose token crossed the network in clear is claimed from its own address alone. Raises RefusedError.
         """
         record = self._record(folder)
         nonce = facts.get("nonce", "")
@@ -169,6 +174,8 @@ class Orders:
                 raise RefusedError(
                     403, f"{name} of the machine is {facts.get(name)!r}, and of the order {record[name]!r}"
                 )
+        if record["host_key"] == _OWN_KEY and peer != str(record["address"]).partition("/")[0]:
+            raise RefusedError(403, f"the claim is from {peer}, and the order is for {record['address']}")
         if not (folder / CLAIM).exists() and not record["opens"] <= self._clock() < record["closes"]:
             raise RefusedError(403, "the window of the order is closed")
         if not write_new(folder / CLAIM, self._stamp({"nonce": nonce, "peer": peer}), _PRIVATE):
@@ -190,8 +197,11 @@ class Orders:
         (folder / "seed.tar").unlink()
         return data
 
-    def report(self, folder: Path, result: str, reason: str, nonce: str) -> str:
-        """Keep how an installation ended. The same report again is answered the same. Raises RefusedError."""
+    def report(self, folder: Path, result: str, reason: str, nonce: str, host_key: str = "") -> str:
+        """Keep how an installation ended. The same report again is answered the same. Raises RefusedError.
+
+        `host_key` is the public SSH host key that the machine has made, type and base64; "" if its key is in the seed.
+        """
         if result not in (WRITTEN, REFUSED):
             raise RefusedError(400, "the result is neither written nor refused")
         if (folder / RELEASED).exists():
@@ -200,10 +210,16 @@ class Orders:
             self._refuse_other(folder, nonce)
         if result == WRITTEN and not (folder / SEEDED).exists():
             raise RefusedError(409, "written was reported before the seed was fetched")
+        makes_key = self._record(folder)["host_key"] == _OWN_KEY
+        if (makes_key and result == WRITTEN and not host_key) or (host_key and not makes_key):
+            raise RefusedError(400, "written was reported without a host key, or with one that is in the seed")
+        if host_key and not _HOST_KEY.fullmatch(host_key):
+            raise RefusedError(400, "the host key is not the public half of an ed25519 key")
         text = "".join(one if one.isprintable() else " " for one in reason)[:2000]
-        if not write_new(folder / REPORT, self._stamp({"result": result, "reason": text}), _PRIVATE):
+        row = {"result": result, "reason": text, "host_key": host_key}
+        if not write_new(folder / REPORT, self._stamp(row), _PRIVATE):
             before = self._read(folder / REPORT) or {}
-            if (before.get("result"), before.get("reason")) != (result, text):
+            if any(before.get(key) != one for key, one in row.items()):
                 raise RefusedError(409, "another result was reported before")
         with suppress(FileNotFoundError):
             (folder / "seed.tar").unlink()

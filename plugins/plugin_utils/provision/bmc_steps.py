@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...module_utils.provision import network_boot
 from ..bmc.bmc_targets import Target
 from ..bmc.power_run import NOT_ALLOWED, require_identity
 from ..redfish import boot_override, power
@@ -13,9 +14,8 @@ from ..redfish.client import Client
 from ..redfish.machine import Machine
 from ..redfish.machine_reading import NICS, PENDING, SLOTS, read_machine
 from ..redfish.media import eject_media, insert_media
-from . import wanted
 
-_TARGETS = {wanted.MEDIA: CD, wanted.HTTP: HTTP, wanted.PXE: PXE}
+_TARGETS = {network_boot.MEDIA: CD, network_boot.HTTP: HTTP, network_boot.PXE: PXE}
 _PROBE = "https://provision.invalid/media/probe.iso"
 
 
@@ -31,7 +31,7 @@ class BmcJob:
 
     def override(self, url: str = "") -> Override:
         """Return the one-time boot of the installer."""
-        uri = (url or self.url) if self.method == wanted.HTTP else ""
+        uri = (url or self.url) if self.method == network_boot.HTTP else ""
         return Override(_TARGETS[self.method], self.mode, uri)
 
 
@@ -53,7 +53,7 @@ def verify(client: Client, job: BmcJob, may_be_on: bool) -> list[str]:
     elif machine.power == "On" and not may_be_on:
         remedy = "Turn it off with power.yml, or name it in provision_wipe if its data may be erased."
         found.append(f"the machine is on, so it may run an operating system. {remedy}")
-    if job.method == wanted.MEDIA:
+    if job.method == network_boot.MEDIA:
         insert_media(client, machine, _PROBE)
     boot_override.set_override(client, machine, job.override(_PROBE))
     return found
@@ -62,7 +62,7 @@ def verify(client: Client, job: BmcJob, may_be_on: bool) -> list[str]:
 def arm(client: Client, job: BmcJob) -> None:
     """Insert the medium, and set the one-time boot. Both are read back. Raises BmcError."""
     machine = _machine(client, job, SLOTS, PENDING)
-    if job.method == wanted.MEDIA:
+    if job.method == network_boot.MEDIA:
         insert_media(client, machine, job.url)
     boot_override.set_override(client, machine, job.override())
 
@@ -102,14 +102,14 @@ def turn_on(client: Client, job: BmcJob) -> None:
     machine = _machine(client, job, SLOTS, PENDING)
     media = [one.image or one.name for one in machine.slots if one.is_optical and one.is_inserted]
     shown = boot_override.read_override(client, machine)
-    if (media and job.method == wanted.MEDIA) or not (shown.pending or shown.now).is_off or not shown.now.is_off:
+    if (media and job.method == network_boot.MEDIA) or not (shown.pending or shown.now).is_off or not shown.now.is_off:
         what = f"{'a medium is inserted again' if media else f'the boot override is {shown}'}, so it would not boot its disk"
         raise client.error(NOT_ALLOWED, what, "Remove it at the BMC, then run again.")
     power.set_power(client, machine, power.ON)
 
 
 def _clear(client: Client, machine: Machine, job: BmcJob) -> None:
-    if job.method == wanted.MEDIA:
+    if job.method == network_boot.MEDIA:
         eject_media(client, machine)
     boot_override.clear_override(client, machine)
 

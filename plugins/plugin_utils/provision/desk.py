@@ -96,9 +96,12 @@ class Desk:
         return run_holder.is_gone(progress.holder)
 
     def arm(
-        self, wanted: Mapping[str, Wanted], keys: Mapping[str, tuple[str, str]]
+        self, wanted: Mapping[str, Wanted], keys: Mapping[str, tuple[str, str] | None]
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """Open the orders of nodes, with their media. Return node -> id, and node -> why it has no order. Raises DeskError."""
+        """Open the orders of nodes, with their media. Return node -> id, and node -> why it has no order. Raises DeskError.
+
+        `keys`: node -> its SSH host key, None if the machine makes its own.
+        """
         armed, failed = dict[str, str](), dict[str, str]()
         for image in dict.fromkeys(one.image_name for one in wanted.values()):
             rows = [_row(one, keys[node]) for node, one in wanted.items() if one.image_name == image]
@@ -115,7 +118,8 @@ class Desk:
     def _run_orders(self, **arguments: Any) -> Mapping[str, Any]:
         own, folder = self.settings, self.settings.directory
         key = {"public_key": own.public_key} if own.public_key else {}
-        paths = {"orders": f"{folder}/orders", "served": f"{folder}/served", "authority": f"{folder}/ca.pem", **key}
+        paths = {name: f"{folder}/{name}" for name in ("orders", "served", "network")}
+        paths = {**paths, "authority": f"{folder}/ca.pem", **key}
         found = self._call(
             "provision_orders", {**paths, "url": own.url, "words": own.words, "window": own.window, **arguments}
         )
@@ -136,8 +140,9 @@ def _seen(row: Mapping[str, Any]) -> Seen:
     return Seen(progress, row["order"], row["open"], row["medium"])
 
 
-def _row(one: Wanted, host_key: tuple[str, str]) -> dict[str, Any]:
+def _row(one: Wanted, host_key: tuple[str, str] | None) -> dict[str, Any]:
     files = {
         path: {"content": file.data.decode(), "mode": f"{file.mode:04o}"} for path, file in one.files(host_key).items()
     }
-    return {"machine": dict(one.machine), "image": dict(one.image), "files": files}
+    way = {"method": one.method, "firmware": one.mode}
+    return {"machine": dict(one.machine), "image": dict(one.image), "files": files, **way}

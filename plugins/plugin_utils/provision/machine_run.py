@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
+from ...module_utils.provision.network_boot import PXE
 from ...module_utils.provision.progress import (
     ARMED,
     KNOWN,
@@ -30,7 +31,7 @@ from .bmc_steps import BmcJob
 from .desk import Desk, DeskError, Look
 from .next_step import Bounds, Step
 from .ssh_keys import ERRORS, Ssh, make_host_key
-from .wanted import PXE, Wanted
+from .wanted import Wanted
 
 Say = Callable[[str, str], None]
 """Show an operator what happened to a node."""
@@ -113,6 +114,9 @@ class MachineRun:
             steps[node] = step
         before = dict(self.progress)
         self._refuse({node: step.reason for node, step in steps.items() if step.kind == next_step.REFUSE})
+        for node, step in steps.items():
+            if step.host_key:
+                self.progress[node] = replace(self.progress[node], host_key=step.host_key)
         for state in dict.fromkeys(step.state for step in steps.values() if step.kind == next_step.MOVE):
             self._move([node for node, step in steps.items() if step.state == state], state)
         for kind, do in (
@@ -131,13 +135,13 @@ class MachineRun:
         """Open orders, make media, and set the machines to boot them once."""
         # Of an earlier run that was killed before a machine had started.
         self.desk.release(self.progress[node].order for node in nodes)
-        keys: dict[str, tuple[str, str]] = {}
+        keys: dict[str, tuple[str, str] | None] = {}
         for node in nodes:
             try:
-                keys[node] = make_host_key(node)
+                keys[node] = None if self.wanted[node].makes_own_key else make_host_key(node)
             except ERRORS as error:
                 self._refuse({node: str(error)})
-        for node, (_private, public) in keys.items():
+        for node, pair in keys.items():
             one = self.wanted[node]
             self.progress[node] = replace(
                 self.progress[node],
@@ -145,7 +149,7 @@ class MachineRun:
                 digest=one.digest,
                 image=one.image_name,
                 sha256=str(one.image["sha256"]),
-                host_key=public.strip(),
+                host_key=pair[1].strip() if pair else "",
             )
         mine = self._write({node: self.progress[node] for node in keys})
         armed, failed = self.desk.arm({node: self.wanted[node] for node in mine}, keys)

@@ -48,11 +48,12 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Step:
-    """A step, with the state to which `move` goes, and the reason of `refuse`."""
+    """A step, with the state to which `move` goes, and the reason of `refuse`. `host_key`: the key that the machine has made."""
 
     kind: str
     state: str = ""
     reason: str = ""
+    host_key: str = ""
 
 
 def next_step(progress: Progress, order: Mapping[str, Any] | None, now: float, bounds: Bounds) -> Step:
@@ -74,7 +75,7 @@ def _of_order(progress: Progress, order: Mapping[str, Any] | None, now: float, b
     found, reason = str(order["state"]), str(order.get("reason") or "")
     if found in ("written", "refused") or order.get("result") == "refused":
         if found == "written":
-            return Step(MOVE, WRITTEN)
+            return _of_written(progress, str(order.get("host_key") or ""))
         return Step(REFUSE, reason=f"the installer refused: {reason or 'without a reason'}")
     if found == "released":
         return Step(REFUSE, reason="its order was closed before the machine had reported")
@@ -87,3 +88,12 @@ def _of_order(progress: Progress, order: Mapping[str, Any] | None, now: float, b
     if found == "armed":
         return Step(START) if progress.state == ARMED else Step(WAIT)
     return Step(REFUSE, reason=f"the window of its order closed before the installer claimed it. {_CONSOLE}")
+
+
+def _of_written(progress: Progress, host_key: str) -> Step:
+    """Return the next step of a node that is installed. Its host key is from this run, or from the machine; never from both."""
+    if host_key and progress.host_key not in ("", host_key):
+        return Step(REFUSE, reason="its machine reported another host key than the order has")
+    if not progress.host_key and not host_key:
+        return Step(REFUSE, reason="its machine reported no host key, so that nobody can know it by SSH")
+    return Step(MOVE, WRITTEN, host_key=host_key)

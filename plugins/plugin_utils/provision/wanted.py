@@ -11,6 +11,7 @@ from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 from ...module_utils.provision import order_text, seed
+from ...module_utils.provision.network_boot import BIOS, PXE, UEFI
 from ...module_utils.provision.order_text import OrderError
 from ..bmc.bmc_targets import Target, targets_of
 from ..cluster import Cluster
@@ -20,7 +21,6 @@ from ..hosts.machine_facts import hosts_file
 from ..machines.machine_record import Machine
 from .confirmation import Confirmed
 
-MEDIA, HTTP, PXE = "media", "http", "pxe"
 _DUMMY = {"id": "0" * 32, "token": "0" * 64, "issued": "1700000000", "seed_sha256": "0" * 64}
 
 
@@ -57,8 +57,13 @@ class Wanted:
         text = json.dumps([dict(self.machine), self.image["sha256"], self.method, self.mode], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def files(self, host_key: tuple[str, str]) -> dict[str, seed.SeedFile]:
-        """Return the seed of the machine with its SSH host key, the private and the public text."""
+    @property
+    def makes_own_key(self) -> bool:
+        """Return whether the machine makes its SSH host key: with PXE no private key may travel."""
+        return self.method == PXE
+
+    def files(self, host_key: tuple[str, str] | None) -> dict[str, seed.SeedFile]:
+        """Return the seed of the machine with its SSH host key, the private and the public text; None if the machine makes its own."""
         address, gateway = self.network
         mac = self.machine["mac"]
         return seed.machine_files(self.node, self.hosts, mac, address, gateway, self.keys, host_key)
@@ -95,7 +100,7 @@ def wanted_of(
             node.image,
             images[node.image],
             metal.method,
-            "Legacy" if metal.boot_firmware == "bios" else "UEFI",
+            BIOS if metal.boot_firmware == "bios" else UEFI,
             _machine(node, cluster, record[node.name], node.name in confirmed.wiped),
             (_cidr(node.address, network), _gateway(network)),
             hosts,
@@ -127,7 +132,7 @@ def _values(one: Wanted) -> dict[str, str]:
     server, sha256 = "https://192.0.2.1:1", str(one.image["sha256"])
     values = {key: str(one.image[key]) for key in ("raw_sha256", "raw_bytes", "root_start")}
     urls = {"server": server, "image": f"{server}/images/{sha256}.img.zst", "image_sha256": sha256}
-    return {**_DUMMY, **values, **urls, **one.machine}
+    return {**_DUMMY, **values, **urls, **one.machine, "host_key": "machine" if one.makes_own_key else "seed"}
 
 
 def _cidr(address: str, network: Network) -> str:

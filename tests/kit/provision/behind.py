@@ -14,6 +14,7 @@ import hashlib
 import io
 import json
 import os
+import secrets
 import ssl
 import subprocess
 import tarfile
@@ -34,6 +35,7 @@ from tests.kit.bmc.spec import Spec
 FOLDER = "BEDPLATE_MACHINES"
 """Environment variable with the folder of machines."""
 _KEY = "/etc/ssh/ssh_host_ed25519_key.pub"
+_KEY_TYPE, _PLAIN = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI", str.maketrans("-_", "+/")
 
 
 class _OffError(Exception):
@@ -76,8 +78,10 @@ class FakeMachine:
         self._log(f"boot {boot.target}")
         url = {"Cd": next(iter(boot.media.values()), ""), "UefiHttp": boot.http_boot_uri}.get(boot.target, "")
         try:
-            if url and facts["behaviour"] != "no-claim":
-                self._install(_order_on(url, facts["ca"]), facts, start)
+            archive = _network_files(facts) if boot.target == "Pxe" else None
+            if (url or archive) and facts["behaviour"] != "no-claim":
+                order = _order_in(archive.read_bytes()) if archive else _order_on(url, facts["ca"])
+                self._install(order, facts, start)
                 if facts["behaviour"] != "stays-on":
                     self._log("off")
                     self._events.went_off()
@@ -114,8 +118,9 @@ class FakeMachine:
             return self._refuse(send, f"the order server does not send the seed: {status}")
         if facts["behaviour"] == "hang":
             raise _OffError
-        self._disk = _host_key(seed)
-        status, _text = send("report", result="written", reason="")
+        own = order.host_key == "machine"
+        self._disk = f"{_KEY_TYPE}{secrets.token_urlsafe(32).translate(_PLAIN)}" if own else _host_key(seed)
+        status, _text = send("report", result="written", reason="", host_key=self._disk if own else "")
         self._log(f"report written {status}")
         return None
 
@@ -140,7 +145,16 @@ def _order_on(url: str, ca: str) -> Order:
         iso.write_bytes(_get(url, ca))
         words = ["xorriso", "-osirrox", "on", "-indev", str(iso), "-extract", "/order.cpio", str(archive)]
         subprocess.run(words, check=True, capture_output=True)
-        text = archive.read_bytes()
+        return _order_in(archive.read_bytes())
+
+
+def _network_files(facts: dict[str, Any]) -> Path | None:
+    """Return the archive with the order in the machine's own folder of the TFTP server."""
+    own = Path(facts["ca"]).parent / "network/tftp" / facts["mac"].replace(":", "-")
+    return next(own.glob("*/order.cpio"), None)
+
+
+def _order_in(text: bytes) -> Order:
     start = text.index(b"bedplate_order=")
     end = text.index(b"\nend=", start)
     return order_text.parse(text[start : text.index(b"\n", end + 1) + 1].decode())

@@ -7,10 +7,11 @@ import subprocess
 from pathlib import Path
 
 
-def make(folder: Path, names: str = "IP:127.0.0.1") -> Path:
+def make(folder: Path, names: str = "IP:127.0.0.1", *, rsa: bool = False) -> Path:
     """Make ca.pem, server.pem and server.key in a folder, and return it. `names` are the server's subjectAltNames."""
     folder.mkdir(parents=True, exist_ok=True)
-    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    kind = ["rsa:3072"] if rsa else ["ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
+    curve = ["-newkey", *kind, "-nodes"]
     _openssl(
         "req",
         "-x509",

@@ -17,11 +17,12 @@ from typing import Any
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.medium import BOOT_FILES
+from ansible_collections.bedplate.cluster.plugins.module_utils.provision.network_boot import LOADERS
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.order_server import image_path
 from ansible_collections.bedplate.cluster.plugins.modules import provision_orders, provision_states
 from tests.kit import ROOT
 from tests.kit.module import Module, result_of
-from tests.kit.provision import certificates
+from tests.kit.provision import certificates, network
 
 ADDRESS = "127.9.0.200"
 IMAGE = "trixie"
@@ -30,7 +31,7 @@ _PROGRAM = "ansible_collections.bedplate.cluster.plugins.module_utils.provision.
 _MODULES: dict[str, tuple[Any, dict[str, Any]]] = {
     "provision_orders": (
         provision_orders,
-        {"boot": "", "authority": "", "url": "", "words": "", "public_key": None, "window": 7200}
+        {"boot": "", "authority": "", "url": "", "words": "", "network": None, "public_key": None, "window": 7200}
         | {"arm": [], "release": [], "nodes": []},
     ),
     "provision_states": (
@@ -54,7 +55,7 @@ class Host:
         for one in (boot, served / "images", served / "media"):
             one.mkdir(parents=True)
         (boot.parent / "image.json").write_text(json.dumps(self.image))
-        for name in BOOT_FILES:
+        for name in {*BOOT_FILES, *(one for row in LOADERS.values() for one in row.values())}:
             (boot / name).write_bytes(name.encode() * 100)
         (served / image_path(sha256)[1:]).write_bytes(_CONTENT)
         with socket.socket() as free:
@@ -64,7 +65,9 @@ class Host:
         settings |= {"certificate": str(certified / "server.pem"), "key": str(certified / "server.key")}
         (folder / "settings.json").write_text(json.dumps(settings))
         self.log = folder / "server.log"
+        network.make_folder(folder / "network")
         self._process: subprocess.Popen[bytes] | None = None
+        self._network: subprocess.Popen[bytes] | None = None
 
     @property
     def ca(self) -> Path:
@@ -81,6 +84,7 @@ class Host:
         words = [sys.executable, "-m", _PROGRAM, str(self.folder / "settings.json")]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(words, cwd=ROOT / "collections", stdout=log, stderr=log)
+        self._network = network.stand_in(self.folder / "network")
         until = time.monotonic() + 30
         context = ssl.create_default_context(cafile=str(self.ca))
         while True:
@@ -95,9 +99,8 @@ class Host:
 
     def close(self) -> None:
         """End the order server."""
-        if self._process:
-            self._process.terminate()
-            self._process.wait(30)
+        for process in filter(None, (self._process, self._network)):
+            network.end(process)
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the result of a module, called in this process."""

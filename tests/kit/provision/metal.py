@@ -18,12 +18,14 @@ from typing import Any
 from ansible_collections.bedplate.cluster.plugins.module_utils.image import build_image
 from ansible_collections.bedplate.cluster.plugins.module_utils.image.recipe import Recipe
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision import archive, arming, seed
+from ansible_collections.bedplate.cluster.plugins.module_utils.provision.arming import Way
+from ansible_collections.bedplate.cluster.plugins.module_utils.provision.network_boot import LOADERS, PXE, NetworkBoot
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.order_server import OrderServer, listen
 from lab.guest.bare import ADDRESS, HOST, Identity
 from lab.guest.recipe import MASKED
 from lab.paths import image_cache, one_at_a_time
 from lab.shell import say
-from tests.kit.provision import certificates
+from tests.kit.provision import certificates, network
 
 # Without `lsm=`: under Secure Boot the kernel must have its integrity module.
 WORDS = "console=ttyS0 no_timer_check mitigations=off tsc=reliable norandmaps"
@@ -39,6 +41,7 @@ RECIPE = Recipe(
     spare_mib=16,
 )
 KEPT = 2
+MEDIUM = Way()
 _PREFIX = "metal-"
 
 
@@ -64,7 +67,7 @@ def image() -> Path:
 def _boot(built: Path, folder: Path) -> Path:
     """Return a boot folder with the installer of this checkout: the kernel unpacks it over that of the image."""
     folder.mkdir()
-    for name in ("vmlinuz", "efi.img"):
+    for name in ("vmlinuz", "efi.img", *(one for row in LOADERS.values() for one in row.values())):
         (folder / name).symlink_to(built / "boot" / name)
     lib = {f"bedplate/lib/{path.name}": path.read_bytes() for path in (build_image.INSTALLER / "lib").iterdir()}
     initramfs = (built / "boot/initrd.img").read_bytes()
@@ -80,23 +83,30 @@ class Host:
     desk: arming.Desk
     server: OrderServer
     image: dict[str, Any]
+    address: str = ADDRESS
+    gateway: str = HOST
     orders: list[str] = field(default_factory=list)
 
-    def arm(self, wipe: str = "no", **other: str) -> tuple[str, Path]:
+    def arm(self, wipe: str = "no", way: Way = MEDIUM, **other: str) -> tuple[str, Path]:
         """Release the last order of the node, arm another one, and return its id and its medium."""
-        for order_id in self.orders:
-            arming.release(self.desk, order_id)
+        self.release()
         identity = Identity()
         machine = {
             "node": "gpu001", "serial": identity.serial, "mac": identity.mac, "disk": identity.disk, "wipe": wipe,
-            "address": ADDRESS, "gateway": HOST, **other,
+            "address": self.address, "gateway": self.gateway, **other,
         }  # fmt: skip
-        host_key = ((self.folder / "host").read_text(), (self.folder / "host.pub").read_text())
-        keys = (self.folder / "operator.pub").read_text()
-        files = seed.machine_files("gpu001", "127.0.0.1 localhost\n", machine["mac"], ADDRESS, HOST, keys, host_key)
-        armed = arming.arm(self.desk, machine, self.image, files, 3600)
+        own = ((self.folder / "host").read_text(), (self.folder / "host.pub").read_text())
+        keys, place = (self.folder / "operator.pub").read_text(), (machine["mac"], self.address, self.gateway)
+        host_key = None if way.method == PXE else own
+        files = seed.machine_files("gpu001", "127.0.0.1 localhost\n", *place, keys, host_key)
+        armed = arming.arm(self.desk, machine, self.image, files, 3600, way)
         self.orders.append(armed["id"])
         return armed["id"], self.desk.served / armed["medium"][1:]
+
+    def release(self) -> None:
+        """Release all orders of the node."""
+        for order_id in self.orders:
+            arming.release(self.desk, order_id)
 
     def state(self, order_id: str) -> dict[str, object]:
         """Return the state of an order."""
@@ -104,27 +114,34 @@ class Host:
 
 
 @contextmanager
-def provision_host(folder: Path) -> Iterator[Host]:
-    """Serve orders for machines in QEMU's own network, until the end of the context."""
+def provision_host(folder: Path, bridge: tuple[str, str] | None = None) -> Iterator[Host]:
+    """Serve orders for machines in QEMU's own network, until the end of the context.
+
+    With `bridge` for machines on a bridge: the address of this machine there, and that of the machine in CIDR notation. Then there is a
+    folder for machines that boot from the network, for dnsmasq.
+    """
     built = image()
     facts = json.loads((built / "image.json").read_text())
-    certified = certificates.make(folder / "certificates", f"IP:{HOST}")
+    host, address = bridge or (HOST, ADDRESS)
+    # Firmware of 2022 verifies RSA.
+    certified = certificates.make(folder / "certificates", f"IP:{host}", rsa=bridge is not None)
     for name in ("images", "media"):
         (folder / "served" / name).mkdir(parents=True)
     (folder / "served/images" / f"{facts['sha256']}.img.zst").symlink_to(built / "image.img.zst")
     for name in ("host", "operator"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True)
     (folder / "known_hosts").write_text(f"node {' '.join((folder / 'host.pub').read_text().split()[:2])}\n")
-    settings = {"address": "127.0.0.1", "port": 0, "orders": str(folder / "state"), "served": str(folder / "served")}
+    own = host if bridge else "127.0.0.1"
+    settings = {"address": own, "port": 0, "orders": str(folder / "state"), "served": str(folder / "served")}
     settings.update(certificate=str(certified / "server.pem"), key=str(certified / "server.key"))
     server = listen(settings)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    url = f"https://{HOST}:{server.server_address[1]}"
-    desk = arming.Desk(
-        folder / "state", folder / "served", _boot(built, folder / "boot"), certified / "ca.pem", url, WORDS
-    )
+    url = f"https://{host}:{server.server_address[1]}"
+    answers = NetworkBoot(network.make_folder(folder / "network", network.NOBODY)) if bridge else None
+    boot = _boot(built, folder / "boot")
+    desk = arming.Desk(folder / "state", folder / "served", boot, certified / "ca.pem", url, WORDS, network=answers)
     try:
-        yield Host(folder, desk, server, facts)
+        yield Host(folder, desk, server, facts, address, host)
     finally:
         server.shutdown()
         server.server_close()

@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.provision import arming, medium, order_text, seed
+from ansible_collections.bedplate.cluster.plugins.module_utils.provision import (
+    arming,
+    medium,
+    network_boot,
+    order_text,
+    seed,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.order_server import OrderServer, listen
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.order_text import Order
 from tests.kit.provision import certificates, machine, small_image
@@ -38,7 +44,7 @@ class Site:
             "node": "gpu001", "serial": machine.SERIAL, "mac": machine.MAC, "disk": machine.DISK_SERIAL, "wipe": "no",
             "server": self.url, "image": f"{self.url}/images/{self.image.sha256}.img.zst", "image_sha256": self.image.sha256,
             "raw_sha256": self.image.raw_sha256, "raw_bytes": str(self.image.raw_bytes), "root_start": str(small_image.ROOT_START),
-            "address": machine.ADDRESS, "gateway": "10.20.8.1", **other,
+            "address": machine.ADDRESS, "gateway": "10.20.8.1", "host_key": "seed", **other,
         }  # fmt: skip
 
     def files(self) -> dict[str, seed.SeedFile]:
@@ -113,7 +119,7 @@ def desk(tmp_path: Path) -> arming.Desk:
     (served / "media").mkdir(parents=True)
     (served / "images").mkdir()
     (served / "images" / f"{hashlib.sha256(IMAGE_BYTES).hexdigest()}.img.zst").write_bytes(IMAGE_BYTES)
-    for name in medium.BOOT_FILES:
+    for name in {*medium.BOOT_FILES, *(one for row in network_boot.LOADERS.values() for one in row.values())}:
         (boot / name).write_bytes(name.encode() * 1000)
     (tmp_path / "ca.pem").write_text("CERTIFICATE\n")
     return arming.Desk(tmp_path / "orders", served, boot, tmp_path / "ca.pem", "https://10.0.0.1:8443", "console=ttyS0")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.provision import order_text
+from ansible_collections.bedplate.cluster.plugins.module_utils.provision import order_text, seed
 from tests.kit.provision.machine import DISK_SERIAL, MIB, Machine
 from tests.kit.provision.small_image import ROOT_START
 
@@ -62,6 +62,56 @@ def test_an_empty_disk_gets_the_image(site, tmp_path: Path, shell: str) -> None:
     assert "Mode:  0600" in stat.stdout
     assert "User:     0   Group:     0" in stat.stdout
     assert "PRIVATE" not in ended.console
+
+
+def test_a_machine_makes_its_host_key(site, node: Machine) -> None:
+    order = site.arm_for(node, host_key="machine", address="127.0.0.1/8")
+    seed_files = {path: file for path, file in site.files().items() if "ssh_host" not in path}
+    site.server.orders.release(order.id)
+    order = site.server.orders.arm(
+        site.values(host_key="machine", address="127.0.0.1/8"), seed.pack(seed_files), 3600
+    ).order
+    node.give(order_text.render(order), site.ca)
+    ended = node.install()
+    assert (ended.code, site.state(order)) == (0, "written"), ended.console
+    private, public = read(node, "/etc/ssh/ssh_host_ed25519_key"), read(node, "/etc/ssh/ssh_host_ed25519_key.pub")
+    reported = site.server.orders.state(order.id)["host_key"]
+    assert public == f"{reported} gpu001\n"
+    (node.root / "read").write_text(private)
+    (node.root / "read").chmod(0o600)
+    shown = subprocess.run(["ssh-keygen", "-y", "-f", str(node.root / "read")], capture_output=True, text=True).stdout
+    assert shown.split()[:2] == str(reported).split()
+    for path, mode in (("", "0600"), (".pub", "0644")):
+        words = [DEBUGFS, "-R", f"stat /etc/ssh/ssh_host_ed25519_key{path}", f"{node.disk}?offset={ROOT_START}"]
+        stat = subprocess.run(words, capture_output=True, text=True).stdout
+        assert f"Mode:  {mode}" in stat
+        assert "User:     0   Group:     0" in stat
+    assert "PRIVATE" not in ended.console
+
+
+def test_a_host_key_in_the_seed_beside_the_own(site, node: Machine) -> None:
+    order = site.arm_for(node, host_key="machine", address="127.0.0.1/8")
+    ended = node.install()
+    assert (ended.code, site.state(order)) == (1, "refused"), ended.console
+    never_boots(node)
+
+
+def test_a_key_that_was_made_before_is_no_host_key(site, node: Machine, tmp_path: Path) -> None:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(tmp_path / "old")], check=True)
+    real = (node.bin / "ssh-keygen").resolve()
+    script = f"""#!/bin/bash
+[ "$1" != -y ] || exec {real} "$@"
+for last; do :; done
+/usr/bin/install -m 600 {tmp_path}/old "$last"
+read -r type key rest <{tmp_path}/old.pub
+echo "$type $key $7" >"$last.pub"
+"""
+    node.stand_in("ssh-keygen", script)
+    order = site.arm_for(node, host_key="machine", address="127.0.0.1/8")
+    ended = node.install()
+    assert (ended.code, site.state(order)) == (1, "refused"), ended.console
+    assert ended.reason == "ssh-keygen does not make a host key"
+    never_boots(node)
 
 
 def test_a_disk_with_data_is_written_when_that_was_ordered(site, node: Machine) -> None:

@@ -26,12 +26,12 @@ def secrets_in(folder: Path, world: World) -> list[Path]:
     ]
 
 
-@pytest.mark.parametrize("method", ["media", "http"])
+@pytest.mark.parametrize("method", ["media", "http", "pxe"])
 def test_a_machine_that_is_off_becomes_known_and_a_second_run_sends_nothing(method: str, world: World) -> None:
     node = world.machine(method=method)
     run = world.run(node)
     assert (world.state(node), run.stopped) == ("known", {})
-    assert world.events(node)[0] == ("boot Cd" if method == "media" else "boot UefiHttp")
+    assert world.events(node)[0] == {"media": "boot Cd", "http": "boot UefiHttp", "pxe": "boot Pxe"}[method]
     assert len(world.events(node, "write")) == 1
     assert world.is_clean(node)
     assert world.bmcs[node].state()["power"] == "On"

@@ -24,7 +24,7 @@ HASH = "0123456789abcdef" * 4
 VALUES = {
     "node": "gpu001", "serial": "SN1", "mac": "52:54:00:be:d9:01", "disk": "D1", "wipe": "no", "server": "https://10.0.0.1:8443",
     "image": "https://10.0.0.1:8443/images/x.img.zst", "image_sha256": HASH, "raw_sha256": HASH, "raw_bytes": str(24 << 20),
-    "root_start": str(2 << 20), "address": "10.20.9.1/22", "gateway": "none",
+    "root_start": str(2 << 20), "address": "10.20.9.1/22", "gateway": "none", "host_key": "seed",
 }  # fmt: skip
 NONCE, OTHER = "a" * 36, "b" * 36
 
@@ -104,6 +104,31 @@ def test_a_claim_is_refused(kept: Orders) -> None:
     kept.take_seed(folder, NONCE)
     assert refused(lambda: kept.take_seed(folder, NONCE)) == 409
     assert refused(lambda: kept.report(folder, "refused", "impostor", OTHER)) == 409
+
+
+OWN_KEY = f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{'x' * 43}"
+
+
+def test_the_host_key_that_a_machine_has_made(kept: Orders) -> None:
+    order, folder = arm(kept, host_key="machine")
+    assert refused(lambda: kept.claim(folder, facts(order), "10.20.9.2")) == 403
+    kept.claim(folder, facts(order), "10.20.9.1")
+    kept.take_seed(folder, NONCE)
+    for wrong in ("", "ssh-rsa AAAA", f"{OWN_KEY} comment", OWN_KEY[:-1]):
+        assert refused(lambda wrong=wrong: kept.report(folder, "written", "", NONCE, wrong)) == 400
+    kept.report(folder, "written", "", NONCE, OWN_KEY)
+    kept.report(folder, "written", "", NONCE, OWN_KEY)
+    assert refused(lambda: kept.report(folder, "written", "", NONCE, OWN_KEY.replace("x", "y"))) == 409
+    assert kept.state(order.id)["host_key"] == OWN_KEY
+
+
+def test_a_host_key_beside_that_of_the_seed(kept: Orders) -> None:
+    order, folder = arm(kept)
+    kept.claim(folder, facts(order), "10.20.9.2")
+    kept.take_seed(folder, NONCE)
+    assert refused(lambda: kept.report(folder, "written", "", NONCE, OWN_KEY)) == 400
+    kept.report(folder, "written", "", NONCE)
+    assert kept.state(order.id)["host_key"] == ""
 
 
 def test_a_refusal_closes_the_order(kept: Orders) -> None:
@@ -240,7 +265,7 @@ def test_the_text_of_an_order(kept: Orders) -> None:
     [
         ("serial", "To Be Filled By O.E.M."), ("serial", ""), ("serial", "a'b"), ("disk", "x\ny"), ("wipe", "maybe"), ("server", "http://x:1"),
         ("mac", "52:54:00:BE:D9:01"), ("raw_bytes", "1048577"), ("root_start", "1000001"), ("gateway", "x"), ("more", "x"), ("node", "a/b"),
-        ("image", "https://x/$(y)"), ("disk", " x"),
+        ("image", "https://x/$(y)"), ("disk", " x"), ("host_key", "x"),
     ],
 )  # fmt: skip
 def test_a_value_that_an_order_cannot_have(kept: Orders, key: str, value: str) -> None:

@@ -23,6 +23,7 @@ def call(monkeypatch: pytest.MonkeyPatch, folder: Path, check: bool = False, **o
         "url": "https://10.0.0.1:8443",
         "words": "",
         "public_key": None,
+        "network": None,
         "window": 60,
     }
     return result_of(

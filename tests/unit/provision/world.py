@@ -101,7 +101,8 @@ class World:
         values |= {
             "node": node,
             "wipe": "yes" if wipe else "no",
-            "address": "10.0.0.1/24",
+            # With PXE only the order's own address may claim it.
+            "address": "127.0.0.1/8" if self._methods[node] == "pxe" else "10.0.0.1/24",
             "gateway": "none",
             **machine,
         }
@@ -211,7 +212,14 @@ class World:
         """Return whether neither medium nor override, neither ISO nor token are left of a node's orders."""
         state = self.bmcs[node].state()
         bmc = not any(state["media"].values()) and state["boot"]["BootSourceOverrideEnabled"] == "Disabled"
-        return bmc and not self.desk().look([node]).nodes[node].open and not self.media_of(node)
+        return bmc and not self.desk().look([node]).nodes[node].open and not self.files_of(node)
+
+    def files_of(self, node: str) -> list[Path]:
+        """Return what a machine could boot of its orders: media, and files for the network."""
+        mac = json.loads((self.folder / f"{node}.json").read_text())["mac"]
+        network = self.host.folder / "network"
+        lines = [path for path in (network / "hosts").iterdir() if mac in path.read_text()]
+        return [*self.media_of(node), *lines, *(network / "tftp").glob(f"{mac.replace(':', '-')}*")]
 
     def media_of(self, node: str) -> list[Path]:
         """Return the media of a node's orders that exist."""

@@ -17,7 +17,7 @@ for part in tools proofs order machine contents server image table seed; do
 done
 
 # State of this run: what a refusal may and must do.
-REACHED="" BEGUN="" DISK="" BYTES=0
+REACHED="" BEGUN="" DISK="" BYTES=0 HOST_KEY=""
 
 say() { printf 'bedplate: %s\n' "$*"; }
 

@@ -2,7 +2,7 @@
 # shellcheck shell=dash disable=SC2015,SC2034,SC2154
 # The order: key=value lines that plugins/module_utils/provision/order_text.py writes.
 
-KEYS="id node serial mac disk wipe server token issued image image_sha256 raw_sha256 raw_bytes root_start seed_sha256 address gateway"
+KEYS="id node serial mac disk wipe server token issued image image_sha256 raw_sha256 raw_bytes root_start seed_sha256 address gateway host_key"
 
 # Sets order_KEY for each key.
 read_order() {
@@ -45,6 +45,7 @@ check_order() {
     done
     case $order_id in *[!0-9a-f]*) refuse "the order's id is not hexadecimal" ;; esac
     case $order_wipe in yes | no) ;; *) refuse "the order's wipe is neither yes nor no" ;; esac
+    case $order_host_key in seed | machine) ;; *) refuse "the order's host_key is neither seed nor machine" ;; esac
     case $order_server,$order_image in https://*,https://*) ;; *) refuse "the order's server or image is not https" ;; esac
     case $order_mac in ??:??:??:??:??:??) ;; *) refuse "the order's mac is not an address" ;; esac
     [ $((order_raw_bytes % MIB)) = 0 ] && [ $((order_root_start % MIB)) = 0 ] && [ "$order_root_start" -ge $((2 * MIB)) ] &&

@@ -31,6 +31,8 @@ prove_tools() {
     tool_label "$sample" && tool_last_partition "$sample" && [ "$START" = 2048 ] && [ "$LENGTH" = 2048 ] || refuse "sfdisk does not work"
     tool_debugfs_version || refuse "debugfs does not work"
     tool_e2fsck_version || refuse "e2fsck does not work"
+    tool_host_key "$RUN/proof-key" proof || refuse "ssh-keygen does not work"
+    PROVED=$PUBLIC
     tool_date || refuse "date does not work"
     tool_sleep 0 || refuse "sleep does not work"
 }

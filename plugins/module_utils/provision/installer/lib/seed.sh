@@ -13,12 +13,23 @@ plant_seed() {
     rm_file "$RUN/planted"
     plan_file 0644 "$HASH" /etc/bedplate/image "$RUN/image"
     read_manifest
+    [ "$order_host_key" = seed ] || add_host_key
     tool_debugfs "$DISK" "$order_root_start" "$RUN/commands" || refuse "debugfs cannot write to the image"
     while read -r mode hash path; do
         tool_debugfs_read "$DISK" "$order_root_start" "$path" "$RUN/copy" || refuse "$path of the seed cannot be read back"
         tool_sha256 <"$RUN/copy" && [ "$HASH" = "$hash" ] && [ "$MODE" = "$mode" ] || refuse "$path of the seed was not written"
     done <"$RUN/planted"
     tool_e2fsck "$DISK" "$order_root_start" || refuse "the file system of the image has errors"
+}
+
+# With a token that crossed the network in clear no private key may travel: this machine makes its own, and reports the public half.
+add_host_key() {
+    tool_host_key "$RUN/host-key" "$order_node" && [ "$PUBLIC" != "$PROVED" ] || refuse "ssh-keygen does not make a host key"
+    HOST_KEY=$PUBLIC
+    tool_sha256 <"$RUN/host-key" || refuse "sha256sum does not work"
+    plan_file 0600 "$HASH" /etc/ssh/ssh_host_ed25519_key "$RUN/host-key"
+    tool_sha256 <"$RUN/host-key.pub" || refuse "sha256sum does not work"
+    plan_file 0644 "$HASH" /etc/ssh/ssh_host_ed25519_key.pub "$RUN/host-key.pub"
 }
 
 read_manifest() {

@@ -50,7 +50,7 @@ report() {
         REACHED=""
         raise_for_report || return 1
     fi
-    send report "result=$1" "reason=$2" && only_line "$RUN/answer.report" && [ "$LINE" = "reported $order_id $1" ]
+    send report "result=$1" "reason=$2" "host_key=$HOST_KEY" && only_line "$RUN/answer.report" && [ "$LINE" = "reported $order_id $1" ]
 }
 
 # As raise_network, without a refusal of its own.

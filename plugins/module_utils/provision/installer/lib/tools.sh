@@ -9,7 +9,7 @@ ZEROS=30e14955ebf1352266dc2ff8067e68104607e750abb9d3b36582b8af909fcb58
 LETTERS=9579c1c470aaa4de88a3373cc648a7ea7612b456800321e6a7f4196a99edc2c0
 
 # Missing programs are found before anything is done.
-PROGRAMS="curl date dd debugfs e2fsck ip mkdir mkfifo poweroff sfdisk sha256sum sleep tar tee truncate wipefs zstd"
+PROGRAMS="curl date dd debugfs e2fsck ip mkdir mkfifo poweroff sfdisk sha256sum sleep ssh-keygen tar tee truncate wipefs zstd"
 
 is_number() { case $1 in '' | *[!0-9]* | ????????????????*) return 1 ;; esac; }
 is_hash() { case $1 in *[!0-9a-f]*) return 1 ;; esac; [ ${#1} = 64 ]; }
@@ -154,6 +154,21 @@ tool_e2fsck() {
         case $line in "Pass 5: "*) return 0 ;; esac
     done <"$RUN/e2fsck"
     return 1
+}
+
+# Makes an SSH host key: files $1 and $1.pub, which do not exist before. Sets PUBLIC to its type and its public half, as the private half has
+# them.
+tool_host_key() {
+    PUBLIC=""
+    ssh-keygen -q -t ed25519 -N "" -C "$2" -f "$1" </dev/null >"$RUN/keygen" 2>"$RUN/error" && [ -f "$1" ] || return 1
+    IFS= read -r line <"$1" && [ "$line" = "-----BEGIN OPENSSH PRIVATE KEY-----" ] || return 1
+    only_line "$1.pub" && [ "${LINE#* * }" = "$2" ] && made=${LINE%" $2"} || return 1
+    ssh-keygen -y -f "$1" </dev/null >"$RUN/keygen" 2>"$RUN/error" && only_line "$RUN/keygen" || return 1
+    # Old releases print no comment.
+    [ "$LINE" = "$made $2" ] || [ "$LINE" = "$made" ] || return 1
+    # The beginning says that an ed25519 key of 32 bytes follows.
+    case ${made#"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI"} in *[!A-Za-z0-9+/]*) return 1 ;; esac
+    [ ${#made} = 80 ] && PUBLIC=$made
 }
 
 tool_poweroff() { poweroff -f; }

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Answer machines that boot from the network: by DHCP the machines with an open order, by TFTP to each its own files.
+
+A folder of the provision host has `hosts` and `options` (a file per order, which dnsmasq reads again at SIGHUP), `tftp` (a folder per MAC)
+and `shared` (kernel, initramfs and loaders, which are no secret). Its folders belong to the group of dnsmasq and have the setgid bit, so
+files that are made in them have that group.
+
+The files of an order are below a random name, which only the DHCP answer to its machine has: dnsmasq gives a machine without a folder of
+its own the whole root.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import secrets
+import shutil
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from ipaddress import IPv4Interface, IPv4Network
+from pathlib import Path
+
+from ..common.files import atomic_link, atomic_write, temporary_of
+from . import archive
+from .order_text import Order, render
+
+MEDIA, HTTP, PXE = "media", "http", "pxe"
+UEFI, BIOS = "UEFI", "Legacy"
+UNIT = "bedplate-boot.service"
+FOLDERS = ("hosts", "options", "tftp", "shared")
+CONFIGURATION = "dnsmasq.conf"
+KERNEL, INITRAMFS = "vmlinuz", "initrd.img"
+LOADERS: Mapping[str, Mapping[str, str]] = {
+    UEFI: {"boot.efi": "shim.efi", "grubx64.efi": "grub-net.efi"},
+    BIOS: {"boot.0": "grub-pxe.0"},
+}
+"""Firmware -> name by TFTP -> file of a boot folder. The first is what the firmware loads."""
+_FILE, _FOLDER = 0o640, 0o2750
+_LEASE = "15m"
+# The signed GRUB reads /grub/grub.cfg alone. What the firmware was sent to has a secret name, so this file, which has none, leads there.
+_FIRST = """\
+for file in {files}; do
+    if [ -n "$file" ]; then configfile "/$file.cfg"; fi
+done
+""".format(files=" ".join(f'"$net_efinet{number}_boot_file"' for number in range(16)))
+_SECOND = """\
+linux /{name}/vmlinuz boot=bedplate panic=0 {words}
+initrd /{name}/initrd.img /{name}/order.cpio
+boot
+"""
+
+
+class NetworkBootError(Exception):
+    """A machine that cannot boot from the network. The text has the file or the unit, and what to do."""
+
+
+def configuration(folder: Path, address: str, network: str) -> str:
+    """Return the configuration of dnsmasq. `address` is the provision host's own in `network`, in CIDR notation.
+
+    It answers machines of `hosts` alone, has neither DNS nor a pool of addresses, and listens at that address alone.
+    """
+    cidr = IPv4Network(network)
+    lines = [
+        "# Written by bedplate: docs/bare-metal.md. Orders write `hosts` and `options`; SIGHUP reads them again.",
+        "port=0",
+        "no-resolv",
+        "no-hosts",
+        "no-poll",
+        "no-ping",
+        "pid-file",
+        "bind-dynamic",
+        f"listen-address={address}",
+        f"dhcp-range={cidr.network_address},static,{cidr.netmask},{_LEASE}",
+        "dhcp-ignore=tag:!known",
+        f"dhcp-hostsfile={folder / 'hosts'}",
+        f"dhcp-optsfile={folder / 'options'}",
+        # Leases are as good as their orders: none outlives the process.
+        "leasefile-ro",
+        "enable-tftp",
+        f"tftp-root={folder / 'tftp'}",
+        "tftp-unique-root=mac",
+        "tftp-max=400",
+        # Names of files are secrets.
+        "quiet-tftp",
+        "quiet-dhcp",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def command(folder: Path) -> list[str]:
+    """Return the command of the daemon, by which it is found, too."""
+    return ["dnsmasq", "--keep-in-foreground", f"--conf-file={folder / CONFIGURATION}"]
+
+
+class NetworkBoot:
+    """The folder of a provision host, and its daemon. `daemons` returns the processes that serve the folder."""
+
+    def __init__(self, folder: Path, daemons: Callable[[Path], list[int]] | None = None) -> None:
+        """Use a folder, which the role `provision` makes."""
+        self.folder = folder
+        self._daemons = daemons or running
+
+    def check(self) -> None:
+        """Raise NetworkBootError if the folder or the daemon is missing."""
+        if missing := [name for name in FOLDERS if not (self.folder / name).is_dir()]:
+            text = f"{self.folder}: {', '.join(missing)} not found"
+            raise NetworkBootError(f"{text}. Apply the role provision with a profile whose boot method is http or pxe.")
+        if not self._daemons(self.folder):
+            raise NetworkBootError(f"{UNIT} does not run. Start it: systemctl start {UNIT}")
+
+    def new_name(self, mac: str) -> str:
+        """Return the place of an order's files below `tftp`: a secret. Note it before `answer`, for `silence`."""
+        return f"{mac.replace(':', '-')}/{secrets.token_hex(20)}"
+
+    def answer(
+        self, order: Order, boot: Path, authority: bytes, method: str, firmware: str, words: str, name: str
+    ) -> None:
+        """Answer the machine of an order from now on. Raises NetworkBootError, OSError.
+
+        `boot` is the boot folder of an image; with PXE, `name` is the place of its files, from `new_name`.
+        """
+        self.check()
+        address = IPv4Interface(order.address).ip
+        options = [f"tag:o{order.id},option:router{'' if order.gateway == 'none' else f',{order.gateway}'}"]
+        with self._alone():
+            if method == PXE:
+                file = self._place(order, boot, authority, firmware, words, name)
+                options.append(f"tag:o{order.id},option:bootfile-name,{file}")
+            self._write(self.folder / "options" / order.id, "\n".join([*options, ""]))
+            # Last: without this line nothing is answered.
+            self._write(self.folder / "hosts" / order.id, f"{order.mac},set:o{order.id},{address},{_LEASE}\n")
+            self.reload()
+
+    def silence(self, order_id: str, name: str) -> None:
+        """Answer the machine of an order no more, and remove its files. A second call changes nothing. Raises OSError."""
+        if not self.folder.is_dir():
+            return
+        with self._alone():
+            files = [self.folder / kind / order_id for kind in ("hosts", "options")]
+            if known := [path for path in files if path.exists()]:
+                for path in known:
+                    path.unlink()
+                self.reload()
+            if name:
+                self._remove(self.folder / "tftp" / name)
+            if not any((self.folder / "hosts").iterdir()):
+                for left in (self.folder / "shared").iterdir():
+                    left.unlink()
+
+    def reload(self) -> None:
+        """Have dnsmasq read hosts and options again."""
+        for process in self._daemons(self.folder):
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGHUP)
+
+    def _place(self, order: Order, boot: Path, authority: bytes, firmware: str, words: str, name: str) -> str:
+        """Write the files of an order, and return what the firmware loads."""
+        loaders = LOADERS[firmware]
+        sources = {KERNEL: KERNEL, INITRAMFS: INITRAMFS, **loaders}
+        if missing := [source for source in sources.values() if not (boot / source).exists()]:
+            raise NetworkBootError(f"{boot}: {', '.join(missing)} not found. Build the image again.")
+        mac, _slash, secret = name.partition("/")
+        machine = self.folder / "tftp" / mac
+        own = machine / secret
+        for folder in (machine, own):
+            folder.mkdir(exist_ok=True)
+            folder.chmod(_FOLDER)
+        for target, source in sources.items():
+            (own / target).symlink_to(self._shared(boot / source))
+        file = f"{secret}/{next(iter(loaders))}"
+        files = {"bedplate/order/order": render(order).encode(), "bedplate/order/ca.pem": authority}
+        self._write(own / "order.cpio", archive.pack(files))
+        self._write(machine / f"{file}.cfg", _SECOND.format(name=secret, words=words))
+        if firmware == UEFI:
+            (machine / "grub").mkdir(exist_ok=True)
+            (machine / "grub").chmod(_FOLDER)
+            self._write(machine / "grub/grub.cfg", _FIRST)
+            # A shim that finds no folder in the DHCP answer looks here.
+            atomic_link(machine / "grubx64.efi", str(self._shared(boot / "grub-net.efi")))
+        return file
+
+    def _shared(self, source: Path) -> Path:
+        """Return the copy of a boot file that dnsmasq may read, which all machines share."""
+        facts = source.stat()
+        key = f"{source} {facts.st_size} {facts.st_mtime_ns}"
+        path = self.folder / "shared" / f"{hashlib.sha256(key.encode()).hexdigest()[:16]}-{source.name}"
+        if not path.exists():
+            temporary = temporary_of(path)
+            shutil.copyfile(source, temporary)
+            temporary.chmod(_FILE)
+            temporary.rename(path)
+        return path
+
+    def _remove(self, own: Path) -> None:
+        with suppress(FileNotFoundError):
+            shutil.rmtree(own)
+        machine = own.parent
+        # Files of another order of this MAC stay.
+        if machine.is_dir() and all(left.name in ("grub", "grubx64.efi") for left in machine.iterdir()):
+            shutil.rmtree(machine)
+
+    def _write(self, path: Path, data: str | bytes) -> None:
+        atomic_write(path, data, mode=_FILE)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        with (self.folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def running(folder: Path) -> list[int]:
+    """Return the processes of dnsmasq that serve a folder."""
+    wanted = f"--conf-file={folder / CONFIGURATION}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+                if wanted in words and Path(os.fsdecode(words[0])).name == "dnsmasq":
+                    found.append(int(entry.name))
+    return found

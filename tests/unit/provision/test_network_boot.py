@@ -1,0 +1,159 @@
+"""Machines that boot from the network: only an open order is answered, with files of a secret name, and a release removes them."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.provision import arming, network_boot, order_text
+from ansible_collections.bedplate.cluster.plugins.module_utils.provision.arming import Way
+from ansible_collections.bedplate.cluster.plugins.module_utils.provision.network_boot import (
+    BIOS,
+    HTTP,
+    PXE,
+    UEFI,
+    NetworkBoot,
+    NetworkBootError,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.provision.order_text import OrderError
+from ansible_collections.bedplate.cluster.plugins.module_utils.provision.orders import Orders
+from ansible_collections.bedplate.cluster.plugins.module_utils.provision.seed import SeedFile
+from tests.kit.provision import network
+from tests.unit.provision.test_arming import FILES, IMAGE, MACHINE, unpack
+
+MAC = "52-54-00-be-d9-01"
+
+
+@pytest.fixture
+def folder(desk: arming.Desk) -> Iterator[Path]:
+    """The folder with a running stand-in of dnsmasq."""
+    made = network.make_folder(desk.orders.parent / "network")
+    process = network.stand_in(made)
+    yield made
+    network.end(process)
+
+
+def arm(desk: arming.Desk, folder: Path, method: str, firmware: str = UEFI, **other: str) -> dict[str, str]:
+    own = replace(desk, network=NetworkBoot(folder))
+    return arming.arm(own, {**MACHINE, **other}, IMAGE, FILES, 60, Way(method, firmware))
+
+
+def release(desk: arming.Desk, folder: Path, order_id: str) -> None:
+    arming.release(replace(desk, network=NetworkBoot(folder)), order_id)
+
+
+def reloads(folder: Path) -> int:
+    return (folder / "reloads").read_text().count("reload\n")
+
+
+def left(folder: Path) -> list[str]:
+    """Return what is in the folder besides its own folders."""
+    own = {*network_boot.FOLDERS, "lock", "reloads"}
+    return sorted(name for path in folder.rglob("*") if (name := str(path.relative_to(folder))) not in own)
+
+
+@pytest.mark.parametrize("firmware", [UEFI, BIOS])
+def test_pxe(desk: arming.Desk, folder: Path, firmware: str) -> None:
+    armed = arm(desk, folder, PXE, firmware)
+    assert armed["medium"] == ""
+    order = armed["id"]
+    assert (folder / "hosts" / order).read_text() == f"52:54:00:be:d9:01,set:o{order},10.20.9.1,15m\n"
+    router, boot = (folder / "options" / order).read_text().splitlines()
+    assert router == f"tag:o{order},option:router"
+    secret, _slash, loader = boot.removeprefix(f"tag:o{order},option:bootfile-name,").partition("/")
+    assert len(secret) == 40
+    assert secret not in order
+    own = folder / "tftp" / MAC / secret
+    assert (own / loader).read_bytes().startswith(b"shim.efi" if firmware == UEFI else b"grub-pxe.0")
+    assert (own / "vmlinuz").read_bytes().startswith(b"vmlinuz")
+    files = unpack((own / "order.cpio").read_bytes())
+    text = order_text.parse(files["bedplate/order/order"].decode())
+    assert (text.id, text.host_key) == (order, "machine")
+    assert f"/{secret}/order.cpio" in (own / f"{loader}.cfg").read_text()
+    # What has no secret name leads there by the answer of DHCP alone, and does not have the name.
+    open_files = [path for path in (folder / "tftp").rglob("*") if path.is_file() and secret not in str(path)]
+    assert all(secret.encode() not in path.read_bytes() for path in open_files)
+    assert bool(open_files) == (firmware == UEFI)
+    for path in [*folder.rglob("*")]:
+        if path.is_file() and path.parent != folder:
+            assert stat.S_IMODE(path.stat().st_mode) == 0o640, path
+    assert reloads(folder) == 1
+    release(desk, folder, order)
+    assert (left(folder), reloads(folder)) == ([], 2)
+    release(desk, folder, order)
+    assert (left(folder), reloads(folder)) == ([], 2)
+
+
+@pytest.mark.tools("xorriso")
+def test_http_has_an_address_and_a_medium(desk: arming.Desk, folder: Path) -> None:
+    armed = arm(desk, folder, HTTP, gateway="10.20.8.1")
+    order = armed["id"]
+    assert (desk.served / armed["medium"][1:]).exists()
+    assert left(folder) == [f"hosts/{order}", f"options/{order}"]
+    assert (folder / "options" / order).read_text() == f"tag:o{order},option:router,10.20.8.1\n"
+    release(desk, folder, order)
+    assert (left(folder), list((desk.served / "media").iterdir())) == ([], [])
+
+
+def test_machines_have_files_of_their_own(desk: arming.Desk, folder: Path) -> None:
+    orders = [
+        arm(desk, folder, PXE)["id"],
+        arm(desk, folder, PXE, node="gpu002", mac="52:54:00:be:d9:02", address="10.20.9.2/22")["id"],
+    ]
+    shared = set((folder / "shared").iterdir())
+    release(desk, folder, orders[0])
+    assert {path.name for path in (folder / "tftp").iterdir()} == {"52-54-00-be-d9-02"}
+    assert set((folder / "shared").iterdir()) == shared
+    release(desk, folder, orders[1])
+    assert left(folder) == []
+
+
+def test_no_private_key_travels(desk: arming.Desk, folder: Path) -> None:
+    own = replace(desk, network=NetworkBoot(folder))
+    key = {"/etc/ssh/ssh_host_ed25519_key": SeedFile(b"-----BEGIN OPENSSH PRIVATE KEY-----\n", 0o600)}
+    with pytest.raises(OrderError, match="ssh_host_ed25519_key"):
+        arming.arm(own, MACHINE, IMAGE, key, 60, Way(PXE))
+    assert arming.states(own, ["gpu001"]) == {}
+    assert left(folder) == []
+
+
+@pytest.mark.parametrize("method", [HTTP, PXE])
+def test_nothing_is_armed_without_the_daemon(desk: arming.Desk, tmp_path: Path, method: str) -> None:
+    for folder, says in ((tmp_path / "none", "not found"), (network.make_folder(tmp_path / "idle"), "does not run")):
+        with pytest.raises(NetworkBootError, match=says):
+            arm(desk, folder, method)
+    with pytest.raises(NetworkBootError):
+        arming.arm(desk, MACHINE, IMAGE, FILES, 60, Way(method))
+    assert arming.states(desk, ["gpu001"]) == {}
+    assert left(tmp_path / "idle") == []
+
+
+@pytest.mark.parametrize("missing", ["vmlinuz", "grub-net.efi"])
+def test_an_image_without_a_boot_file_leaves_nothing(desk: arming.Desk, folder: Path, missing: str) -> None:
+    (desk.boot / missing).unlink()
+    with pytest.raises(NetworkBootError, match=missing):
+        arm(desk, folder, PXE)
+    assert arming.states(desk, ["gpu001"]) == {}
+    assert left(folder) == []
+
+
+def test_only_the_own_address_claims(desk: arming.Desk, folder: Path) -> None:
+    order = arm(desk, folder, PXE)["id"]
+    text = next((folder / "tftp" / MAC).glob("*/order.cpio")).read_bytes()
+    token = order_text.parse(unpack(text)["bedplate/order/order"].decode()).token
+    orders = Orders(desk.orders)
+    kept = orders.authorize(order, token)
+    facts = {key: MACHINE[key] for key in ("serial", "mac", "disk")} | {"nonce": "a" * 36}
+    with pytest.raises(Exception, match=r"10\.20\.9\.7"):
+        orders.claim(kept, facts, "10.20.9.7")
+    assert orders.claim(kept, facts, "10.20.9.1").startswith("claimed")
+
+
+def test_the_configuration_answers_known_machines_alone(tmp_path: Path) -> None:
+    lines = network_boot.configuration(tmp_path, "10.20.8.10", "10.20.8.0/22").splitlines()
+    assert {"port=0", "listen-address=10.20.8.10", "dhcp-ignore=tag:!known", "tftp-unique-root=mac"} <= set(lines)
+    assert "dhcp-range=10.20.8.0,static,255.255.252.0,15m" in lines
