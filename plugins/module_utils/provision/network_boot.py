@@ -2,8 +2,7 @@
 """Answer machines that boot from the network: by DHCP the machines with an open order, by TFTP to each its own files.
 
 A folder of the provision host has `hosts` and `options` (a file per order, which dnsmasq reads again at SIGHUP), `tftp` (a folder per MAC)
-and `shared` (kernel, initramfs and loaders, which are no secret). Its folders belong to the group of dnsmasq and have the setgid bit, so
-files that are made in them have that group.
+and `shared` (kernel, initramfs and loaders, which are no secret). The folder belongs to the user of dnsmasq, and all in it gets that owner.
 
 The files of an order are below a random name, which only the DHCP answer to its machine has: dnsmasq gives a machine without a folder of
 its own the whole root.
@@ -37,7 +36,7 @@ LOADERS: Mapping[str, Mapping[str, str]] = {
     BIOS: {"boot.0": "grub-pxe.0"},
 }
 """Firmware -> name by TFTP -> file of a boot folder. The first is what the firmware loads."""
-_FILE, _FOLDER = 0o640, 0o2750
+_FILE, _FOLDER = 0o600, 0o700
 _LEASE = "15m"
 # The signed GRUB reads /grub/grub.cfg alone. What the firmware was sent to has a secret name, so this file, which has none, leads there.
 _FIRST = """\
@@ -81,6 +80,7 @@ def configuration(folder: Path, address: str, network: str) -> str:
         "enable-tftp",
         f"tftp-root={folder / 'tftp'}",
         "tftp-unique-root=mac",
+        "tftp-secure",
         "tftp-max=400",
         # Names of files are secrets.
         "quiet-tftp",
@@ -165,8 +165,7 @@ class NetworkBoot:
         machine = self.folder / "tftp" / mac
         own = machine / secret
         for folder in (machine, own):
-            folder.mkdir(exist_ok=True)
-            folder.chmod(_FOLDER)
+            self._make(folder)
         for target, source in sources.items():
             (own / target).symlink_to(self._shared(boot / source))
         file = f"{secret}/{next(iter(loaders))}"
@@ -174,8 +173,7 @@ class NetworkBoot:
         self._write(own / "order.cpio", archive.pack(files))
         self._write(machine / f"{file}.cfg", _SECOND.format(name=secret, words=words))
         if firmware == UEFI:
-            (machine / "grub").mkdir(exist_ok=True)
-            (machine / "grub").chmod(_FOLDER)
+            self._make(machine / "grub")
             self._write(machine / "grub/grub.cfg", _FIRST)
             # A shim that finds no folder in the DHCP answer looks here.
             atomic_link(machine / "grubx64.efi", str(self._shared(boot / "grub-net.efi")))
@@ -189,6 +187,7 @@ class NetworkBoot:
         if not path.exists():
             temporary = temporary_of(path)
             shutil.copyfile(source, temporary)
+            os.chown(temporary, *self._owner())
             temporary.chmod(_FILE)
             temporary.rename(path)
         return path
@@ -202,7 +201,15 @@ class NetworkBoot:
             shutil.rmtree(machine)
 
     def _write(self, path: Path, data: str | bytes) -> None:
-        atomic_write(path, data, mode=_FILE)
+        atomic_write(path, data, mode=_FILE, owner=self._owner())
+
+    def _make(self, folder: Path) -> None:
+        folder.mkdir(mode=_FOLDER, exist_ok=True)
+        os.chown(folder, *self._owner())
+
+    def _owner(self) -> tuple[int, int]:
+        facts = self.folder.stat()
+        return facts.st_uid, facts.st_gid
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

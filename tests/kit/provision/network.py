@@ -30,13 +30,11 @@ while True:
 """
 
 
-def make_folder(folder: Path, group: int = -1) -> Path:
+def make_folder(folder: Path, user: int = -1) -> Path:
     """Make the folder as the role does."""
-    folder.mkdir()
     for one in (folder, *(folder / name for name in network_boot.FOLDERS)):
-        one.mkdir(exist_ok=True)
-        os.chown(one, -1, group)
-        one.chmod(0o2750)
+        one.mkdir(mode=0o700)
+        os.chown(one, user, -1)
     return folder
 
 

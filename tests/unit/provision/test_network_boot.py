@@ -80,7 +80,7 @@ def test_pxe(desk: arming.Desk, folder: Path, firmware: str) -> None:
     assert bool(open_files) == (firmware == UEFI)
     for path in [*folder.rglob("*")]:
         if path.is_file() and path.parent != folder:
-            assert stat.S_IMODE(path.stat().st_mode) == 0o640, path
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
     assert reloads(folder) == 1
     release(desk, folder, order)
     assert (left(folder), reloads(folder)) == ([], 2)
