@@ -2,7 +2,7 @@
 """Answer machines that boot from the network: by DHCP the machines with an open order, by TFTP to each its own files.
 
 A folder of the provision host has `hosts` and `options` (a file per order, which dnsmasq reads again at SIGHUP), `tftp` (a folder per MAC)
-and `shared` (kernel, initramfs and loaders, which are no secret). The folder belongs to the user of dnsmasq, and all in it gets that owner.
+and `shared` (kernel, initramfs and loaders, which are no secret). These four belong to the user of dnsmasq, and all in them gets that owner.
 
 The files of an order are below a random name, which only the DHCP answer to its machine has: dnsmasq gives a machine without a folder of
 its own the whole root.
@@ -208,7 +208,7 @@ class NetworkBoot:
         os.chown(folder, *self._owner())
 
     def _owner(self) -> tuple[int, int]:
-        facts = self.folder.stat()
+        facts = (self.folder / "tftp").stat()
         return facts.st_uid, facts.st_gid
 
     @contextmanager

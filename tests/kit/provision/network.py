@@ -32,9 +32,10 @@ while True:
 
 def make_folder(folder: Path, user: int = -1) -> Path:
     """Make the folder as the role does."""
-    for one in (folder, *(folder / name for name in network_boot.FOLDERS)):
-        one.mkdir(mode=0o700)
-        os.chown(one, user, -1)
+    folder.mkdir()
+    for name in network_boot.FOLDERS:
+        (folder / name).mkdir(mode=0o700)
+        os.chown(folder / name, user, -1)
     return folder
 
 
