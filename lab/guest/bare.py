@@ -32,7 +32,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Wiring:
-    """How a machine is connected. With `tap`, an interface of this machine, its NIC is there, and SSH is at `address`.
+    """The connection of a machine. With `tap`, an interface of this machine, its NIC is there, and SSH is at `address`.
 
     Else its NIC is in QEMU's own network, and a port of this machine's loopback leads to its SSH.
     """

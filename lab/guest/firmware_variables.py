@@ -23,7 +23,7 @@ CA_FILE = "etc/edk2/https/cacerts"
 
 
 def boot_url_next(store: bytes, url: str) -> bytes:
-    """Return a store whose next start boots a URL, once. Raises ValueError for a store of another format, or one that is full."""
+    """Return a store whose next start boots a URL, once. Raises ValueError for a full store, or one with another format."""
     node = struct.pack("<BBH", 3, 24, 4 + len(url)) + url.encode() + b"\x7f\xff\x04\x00"
     option = struct.pack("<IH", 1, len(node)) + _text("installer") + node
     return _add(_add(store, f"Boot{_NUMBER:04X}", option), "BootNext", struct.pack("<H", _NUMBER))

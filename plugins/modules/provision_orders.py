@@ -95,6 +95,8 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision import arming
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.medium import MediumError
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.network_boot import (
+    MEDIA,
+    UEFI,
     NetworkBoot,
     NetworkBootError,
 )
@@ -146,7 +148,7 @@ def main() -> None:
                     path: SeedFile(one["content"].encode(), int(str(one["mode"]), 8))
                     for path, one in row["files"].items()
                 }
-                way = arming.Way(row.get("method", arming.MEDIA), row.get("firmware", arming.UEFI))
+                way = arming.Way(row.get("method", MEDIA), row.get("firmware", UEFI))
                 armed[node] = arming.arm(desk, row["machine"], row["image"], files, given["window"], way)
             except (*_ERRORS, OSError, KeyError, ValueError) as error:
                 failed[node] = f"{type(error).__name__}: {error}"

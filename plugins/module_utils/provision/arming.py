@@ -40,7 +40,7 @@ class Desk:
 
 @dataclass(frozen=True)
 class Way:
-    """How a machine boots the installer. `method`: media, http or pxe; `firmware`: UEFI or Legacy."""
+    """The way in which a machine boots the installer. `method`: media, http or pxe; `firmware`: UEFI or Legacy."""
 
     method: str = MEDIA
     firmware: str = UEFI

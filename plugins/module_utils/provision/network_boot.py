@@ -2,10 +2,10 @@
 """Answer machines that boot from the network: by DHCP the machines with an open order, by TFTP to each its own files.
 
 A folder of the provision host has `hosts` and `options` (a file per order, which dnsmasq reads again at SIGHUP), `tftp` (a folder per MAC)
-and `shared` (kernel, initramfs and loaders, which are no secret). These four belong to the user of dnsmasq, and all in them gets that owner.
+and `shared` (kernel, initramfs and loaders, no secrets). These four belong to the user of dnsmasq, and all in them gets that owner.
 
-The files of an order are below a random name, which only the DHCP answer to its machine has: dnsmasq gives a machine without a folder of
-its own the whole root.
+The files of an order are below a random name, which only the DHCP answer to its machine has: dnsmasq gives the whole root to a machine
+without a folder.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class NetworkBoot:
                     left.unlink()
 
     def reload(self) -> None:
-        """Have dnsmasq read hosts and options again."""
+        """Signal dnsmasq to read hosts and options again."""
         for process in self._daemons(self.folder):
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGHUP)

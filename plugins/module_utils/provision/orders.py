@@ -212,7 +212,7 @@ class Orders:
             raise RefusedError(409, "written was reported before the seed was fetched")
         makes_key = self._record(folder)["host_key"] == _OWN_KEY
         if (makes_key and result == WRITTEN and not host_key) or (host_key and not makes_key):
-            raise RefusedError(400, "written was reported without a host key, or with one that is in the seed")
+            raise RefusedError(400, "the host key of this order is in the seed, or was not reported")
         if host_key and not _HOST_KEY.fullmatch(host_key):
             raise RefusedError(400, "the host key is not the public half of an ed25519 key")
         text = "".join(one if one.isprintable() else " " for one in reason)[:2000]

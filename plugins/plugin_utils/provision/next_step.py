@@ -95,5 +95,5 @@ def _of_written(progress: Progress, host_key: str) -> Step:
     if host_key and progress.host_key not in ("", host_key):
         return Step(REFUSE, reason="its machine reported another host key than the order has")
     if not progress.host_key and not host_key:
-        return Step(REFUSE, reason="its machine reported no host key, so that nobody can know it by SSH")
+        return Step(REFUSE, reason="its machine reported no host key, so SSH cannot know it")
     return Step(MOVE, WRITTEN, host_key=host_key)
