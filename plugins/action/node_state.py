@@ -76,7 +76,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         tags = list(self._task_vars.get("ansible_run_tags") or ["all"])
         if set(tags) <= set(expected.TAGS):
             return [role for tag in tags for role in expected.TAGS[tag]]
-        return list(expected.ROLES)
+        apart = expected.APART if self._task_vars.get(RECORDS_RELEASE) else ()
+        return [role for role in expected.ROLES if role not in apart]
 
     def _cluster(self) -> Cluster:
         """Return the cluster of the file, or of the inventory where it has no file."""

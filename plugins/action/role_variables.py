@@ -60,6 +60,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.plain.host_cluste
     run_cluster,
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.plain.plain_inventory import NODES, SERVICES
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.provision import provision_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.recover import recover_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.releases.renamed_names import renamed_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles import (
@@ -108,6 +109,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             return {**result, "changed": False, "failed": True, "msg": "\n".join([_NO_FILE, *slips])}
         specified = options()
         known = {role: set(found) for role, found in specified.items()}
+        # The playbook provision.yml and the role provision begin their variables with the same word.
+        known["provision"] |= set(provision_variables.VARIABLES)
         prefixes = tuple(f"{role}_" for role in known)
         inventory = self._task.get_variable_manager()._inventory
         places: dict[str, list[str]] = {}

@@ -31,6 +31,14 @@ options:
   key:
     description: Secret key of minisign without a password. Without it, the image is not signed.
     type: path
+  sha256:
+    description: SHA-256 that the image must have. Another one is an error that names both. Without it, a warning has the SHA-256.
+    type: str
+    default: ""
+  stated_in:
+    description: Place of that SHA-256, such as a line of the cluster file, for the error.
+    type: str
+    default: ""
 author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode: {support: full, description: It predicts whether the image is built.}
@@ -54,11 +62,10 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.files import atomic_place
-from ansible_collections.bedplate.cluster.plugins.module_utils.image.build_image import build
+from ansible_collections.bedplate.cluster.plugins.module_utils.image.build_image import build, sign
 from ansible_collections.bedplate.cluster.plugins.module_utils.image.recipe import Recipe
 from ansible_collections.bedplate.cluster.plugins.module_utils.image.tools import BuildError
-from ansible_collections.bedplate.cluster.plugins.module_utils.provision.order_server import image_path
+from ansible_collections.bedplate.cluster.plugins.module_utils.provision.served_image import serve_image
 
 
 def existing(folder: Path, recipe: Recipe) -> dict[str, Any] | None:
@@ -71,18 +78,15 @@ def existing(folder: Path, recipe: Recipe) -> dict[str, Any] | None:
     return found if is_same else None
 
 
-def serve(folder: Path, served: str | None, image: dict[str, Any]) -> bool:
-    """Give image and signature their names below `served`. Return True if a name is new. Raises OSError."""
-    if not served:
-        return False
-    target = Path(served) / image_path(image["sha256"])[1:]
-    target.parent.mkdir(parents=True, exist_ok=True)
-    is_new = not target.exists()
-    for end in ("", ".minisig"):
-        source = folder / f"image.img.zst{end}"
-        if source.exists():
-            atomic_place(source, target.with_name(f"{target.name}{end}"), 0o644)
-    return is_new
+def judged(module: AnsibleModule, image: dict[str, Any]) -> None:
+    """End with an error if an image is not the stated one, and warn if none is stated."""
+    stated, place, folder = module.params["sha256"], module.params["stated_in"], module.params["folder"]
+    if not stated:
+        text = f"{folder}: the image has sha256 {image['sha256']}. State it under `images` of the cluster file to install it."
+        module.warn(text)
+    elif stated != image["sha256"]:
+        text = f"{place} is {stated}, and the image in {folder} has {image['sha256']}. Write {image['sha256']} there to install this image"
+        module.fail_json(msg=f"{text}, or restore the recipe of the other image.")
 
 
 def main() -> None:
@@ -94,23 +98,30 @@ def main() -> None:
             "installer": {"type": "path", "required": True},
             "served": {"type": "path"},
             "key": {"type": "path", "no_log": False},
+            "sha256": {"type": "str", "default": ""},
+            "stated_in": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
     )
     folder, installer, key = Path(module.params["folder"]), Path(module.params["installer"]), module.params["key"]
+    changed = False
     try:
         given: dict[str, Any] = module.params["recipe"]
         row: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in given.items()}
         recipe = Recipe(**row)
         found = existing(folder, recipe)
-        if found is None and not module.check_mode:
-            made = build(recipe, folder, installer, Path(key) if key else None)
-            serve(folder, module.params["served"], made)
-            module.exit_json(changed=True, image=made)
-        placed = bool(found) and not module.check_mode and serve(folder, module.params["served"], found or {})
+        if module.check_mode:
+            module.exit_json(changed=found is None, image=found or {})
+        if found is None:
+            found, changed = dict(build(recipe, folder, installer, Path(key) if key else None)), True
+        elif key and not (folder / "image.img.zst.minisig").exists():
+            sign(folder / "image.img.zst", Path(key))
+        if module.params["served"]:
+            changed |= serve_image(folder, Path(module.params["served"]), found)
     except (BuildError, OSError, TypeError) as error:
         module.fail_json(msg=f"The image was not built. {error}")
-    module.exit_json(changed=found is None or placed, image=found or {})
+    judged(module, found)
+    module.exit_json(changed=changed, image=found)
 
 
 if __name__ == "__main__":

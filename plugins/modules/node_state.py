@@ -21,7 +21,8 @@ options:
     description: The roles to compare. Without it all that the cluster file gives to the machine.
     type: list
     elements: str
-    choices: [node_os, node_tuning, rdma, gpu_driver, cuda, dcgm, container_runtime, slurm, opensm, node_health, health_control]
+    choices: [node_os, node_tuning, rdma, gpu_driver, cuda, dcgm, container_runtime, slurm, opensm, node_health, health_control, provision,
+      image]
   parts:
     description:
       - What to compare instead, part to what is expected of it. For tasks that have made that already.
@@ -119,6 +120,8 @@ ROLES = [
     "opensm",
     "node_health",
     "health_control",
+    "provision",
+    "image",
 ]
 
 

@@ -71,21 +71,19 @@ image_errors: {description: Image to the reason why it cannot be installed., typ
 now: {description: 'Time of the provision host, in seconds since 1970.', type: float, returned: always}
 """
 
-import json
 import time
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.provision.order_server import image_path
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.orders import Orders
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.progress import (
     NodeStates,
     ProgressError,
     progress_of,
 )
-from ansible_collections.bedplate.cluster.plugins.module_utils.provision.served_image import ImageError, check_image
+from ansible_collections.bedplate.cluster.plugins.module_utils.provision.served_image import ImageError, read_image
 
 
 def node_facts(folder: Path, node: str) -> dict[str, Any]:
@@ -106,18 +104,6 @@ def node_facts(folder: Path, node: str) -> dict[str, Any]:
             facts["order"] = orders.state(order_id)
             facts["medium"] = orders.noted(order_id, "medium")
     return facts
-
-
-def image_facts(folder: Path, name: str, key: Path | None) -> dict[str, Any]:
-    """Return image.json of an image that is served whole. Raises ImageError."""
-    path = folder / "images" / name / "image.json"
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        served = folder / "served" / image_path(found["sha256"])[1:]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ImageError(f"{path}: {type(error).__name__}: {error}. Build the image on this host.") from None
-    check_image(served, found, key)
-    return dict(found)
 
 
 def main() -> None:
@@ -159,7 +145,7 @@ def main() -> None:
             result["errors"][node] = f"{type(error).__name__}: {error}"
     for name in given["images"]:
         try:
-            result["images"][name] = image_facts(
+            result["images"][name] = read_image(
                 folder, name, Path(given["public_key"]) if given["public_key"] else None
             )
         except (ImageError, OSError) as error:

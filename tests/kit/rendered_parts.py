@@ -78,7 +78,9 @@ gpu_stack:
   gpudirect: [peermem, nvidia-fs, gdrcopy=2.5.1]
 health: {gate: strict}
 monitoring: {slurm: true, servers: ctl1}
-""".replace('"[{3g.40gb: 2}, {}]"', "[{3g.40gb: 2}, {}]")
+provision: {host: ctl1}
+images: {trixie: {os: debian-13, file: trixie.img.zst, sha256: SHA}}
+""".replace("SHA", "ab" * 32).replace('"[{3g.40gb: 2}, {}]"', "[{3g.40gb: 2}, {}]")
 FACTS = {
     "driver": {"version": "570.86.15", "flavour": "open", "libraries": [], "parameters": {}},
     "gpus": [{}],
@@ -128,6 +130,7 @@ VARIABLES: dict[str, list[dict[str, Any]]] = {
     "rdma": [{}, {"rdma_nccl": {"NCCL_DEBUG": "INFO"}}],
     "node_tuning": [{}, {"node_tuning_tuned": "hpc-compute", "node_tuning_irqs": "numa"}, {"node_tuning_tuned": "off"}],
     "opensm": [{}, {"opensm_options": {"sm_key": "0x1"}}],
+    "image": [{"image_recipes": {"trixie": {"release": "trixie"}}}],
 }
 
 

@@ -15,6 +15,8 @@ PLAYBOOKS = {
     "slurm": "scheduler",
     "node_health": "health",
     "health_control": "health",
+    "provision": "provision_host",
+    "image": "provision_host",
 }
 """Role -> name of its playbook, a file of playbooks/."""
 

@@ -160,7 +160,7 @@ def _pack(raw: Path, out: Path, recipe: Recipe, key: Path | None) -> dict[str, o
     image = out / "image.img.zst"
     call(["zstd", "-q", "-f", "-T2", "-9", "--sparse", str(raw), "-o", str(image)], 900)
     if key:
-        call(["minisign", "-S", "-s", str(key), "-m", str(image)])
+        sign(image, key)
     return {
         "recipe": recipe.digest,
         "release": recipe.release,
@@ -171,6 +171,11 @@ def _pack(raw: Path, out: Path, recipe: Recipe, key: Path | None) -> dict[str, o
         "raw_bytes": raw.stat().st_size,
         "root_start": disk.ROOT_MIB * disk.MIB,
     }
+
+
+def sign(image: Path, key: Path) -> None:
+    """Sign an image with a secret key of minisign that has no password. Raises BuildError."""
+    call(["minisign", "-S", "-s", str(key), "-m", str(image)])
 
 
 def sha256(path: Path) -> str:

@@ -10,12 +10,13 @@ SETTINGS: `address`, `port`, `certificate` and `key` (PEM files), `orders` (fold
   POST /orders/ID/report   nonce=, result=, reason=, host_key= 200 "reported ID RESULT"
   GET  /images/SHA256.img.zst, /media/HEX.iso                  200, or 206 with Range
 
-A POST has the order's token in `Authorization: Bearer`. Refusals are 403 or 409 with one line of reason. The log is a line of JSON per
-request, without tokens and without the names of media.
+A POST has the order's token in `Authorization: Bearer`. A proxy on this host states the address of the machine in `X-Real-IP`. Refusals
+are 403 or 409 with one line of reason. The log is a line of JSON per request, without tokens and without the names of media.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 import re
@@ -115,11 +116,21 @@ class _Handler(BaseHTTPRequestHandler):
     def _do(self, folder: Path, verb: str, values: dict[str, str]) -> bytes:
         orders, nonce = self.server.orders, values.get("nonce", "")
         if verb == "claim":
-            return orders.claim(folder, values, self.client_address[0]).encode()
+            return orders.claim(folder, values, self._peer()).encode()
         if verb == "seed":
             return orders.take_seed(folder, nonce)
         reason, key = values.get("reason", ""), values.get("host_key", "")
         return orders.report(folder, values.get("result", ""), reason, nonce, key).encode()
+
+    def _peer(self) -> str:
+        """Return the address of the machine. Another host may write any header, so only a proxy on this host states it."""
+        address = str(self.client_address[0])
+        if not ipaddress.ip_address(address).is_loopback:
+            return address
+        try:
+            return str(ipaddress.ip_address(self.headers.get("X-Real-IP", address)))
+        except ValueError:
+            return address
 
     def _values(self) -> dict[str, str]:
         length = self.headers.get("Content-Length", "")
@@ -183,7 +194,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _note(self, status: int, reason: str) -> None:
         found = _PATH.fullmatch(self.path)
         place = f"{found[2]} {found[1]}" if found else "/".join(self.path.split("/")[:2])[:20]
-        self.server.log(peer=self.client_address[0], method=self.command, path=place, status=status, reason=reason)
+        self.server.log(peer=self._peer(), method=self.command, path=place, status=status, reason=reason)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Print nothing: the log has its own lines."""

@@ -4,17 +4,46 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from ..common.command import find, run
+from ..common.files import atomic_place
+from .order_server import image_path
 
 _SECONDS = 600.0
 
 
 class ImageError(Exception):
     """An image that is not served as its image.json says. The text has the file and the reason."""
+
+
+def read_image(directory: Path, name: str, key: Path | None) -> dict[str, Any]:
+    """Return image.json of an image that is served whole, by its name below `images` of the provision host's folder. Raises ImageError."""
+    path = directory / "images" / name / "image.json"
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        served = directory / "served" / image_path(found["sha256"])[1:]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ImageError(f"{path}: {type(error).__name__}: {error}. Build the image on this host.") from None
+    check_image(served, found, key)
+    return dict(found)
+
+
+def serve_image(folder: Path, served: Path, image: Mapping[str, Any]) -> bool:
+    """Give an image and its signature their names below `served`, on the same file system. Return whether a name is new. Raises OSError."""
+    target = served / image_path(image["sha256"])[1:]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    is_new = False
+    for end in ("", ".minisig"):
+        source, name = folder / f"image.img.zst{end}", target.with_name(f"{target.name}{end}")
+        if source.exists() and not (name.exists() and name.samefile(source)):
+            atomic_place(source, name, 0o644)
+            is_new = True
+    return is_new
 
 
 def check_image(path: Path, image: Mapping[str, object], public_key: Path | None) -> None:

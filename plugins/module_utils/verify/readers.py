@@ -18,6 +18,7 @@ from ..gpu import gpu_drift
 from ..gpu.containers.container_drift import ContainerReader
 from ..health.report import control_drift, node_drift
 from ..primitives.reboot_notes import NOTES, reasons
+from ..provision import host_drift, image_drift
 from ..rdma import rdma_drift
 from ..slurm.accounting import accounts_drift, database_settings
 from ..slurm.backup import backup_drift
@@ -75,6 +76,8 @@ READERS: dict[str, Reader] = {
     "slurm_backup": backup_drift.findings,
     "node_health": node_drift.findings,
     "health_control": control_drift.findings,
+    "provision": host_drift.findings,
+    "image": image_drift.findings,
     "files_alone": _files_alone,
 }
 """Part -> its reader."""

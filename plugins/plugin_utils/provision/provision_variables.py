@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..common import run_variables
+from ..common.role_interfaces import role_options
 from ..common.run_variables import RunVariable, as_whole, number, seconds
 
 _HOSTLIST = RunVariable("", "names of nodes as a hostlist, such as gpu[01-04]", lambda value: isinstance(value, str))
@@ -39,7 +40,10 @@ _EXAMPLE = "Set it with -e provision_nodes=gpu[01-04]"
 
 def mistakes(variables: Mapping[str, object]) -> list[str]:
     """Return each misspelt variable, each value that is not allowed, and that the nodes are missing."""
-    found = run_variables.mistakes(variables, VARIABLES, "provision_", "provision.yml")
+    # The role provision begins its variables with the same word.
+    of_role = role_options("provision").keys() - VARIABLES.keys()
+    own = {name: value for name, value in variables.items() if name not in of_role}
+    found = run_variables.mistakes(own, VARIABLES, "provision_", "provision.yml")
     if "bmc_port" in variables and not VARIABLES["bmc_port"].takes(variables["bmc_port"]):
         found.append(f"bmc_port: {variables['bmc_port']!r}; allowed: {_PORT}")
     if not variables.get("provision_nodes"):

@@ -16,6 +16,7 @@ from ..gpu_stack.parts.part_plan import GpuSoftware, software_of
 from ..health import health_control_part, node_health_part
 from ..hosts import node_os_part
 from ..parts.decision import Decision
+from ..provision_host import image_part, provision_part
 from ..rdma import rdma_part
 from ..slurm import slurm_packages, slurm_part
 from ..slurm.slurm_part import SlurmHost
@@ -120,5 +121,7 @@ _DECISIONS: dict[str, Callable[[HostRequest], Decision | None]] = {
     "health_control": lambda request: health_control_part.decide(request.cluster, request.host),
     "node_health": lambda request: node_health_part.decide(request.cluster, request.host, request.choices),
     "node_os": lambda request: node_os_part.decide(request.cluster, request.host, request.choices),
+    "provision": lambda request: provision_part.decide(request.cluster, request.host, request.choices),
+    "image": lambda request: image_part.decide(request.cluster, request.host, request.choices),
     "opensm": lambda request: managers.decide(request.cluster, request.host, request.choices, request.reported),
 }

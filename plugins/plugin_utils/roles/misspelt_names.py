@@ -37,6 +37,7 @@ TAGS = {
     "slurm": "scheduler",
     "node_health": "health",
     "health_control": "health",
+    **dict.fromkeys(("provision", "image"), "provision_host"),
 }
 """Role -> tag of everything that the playbooks do with it."""
 OTHER_TAGS = (

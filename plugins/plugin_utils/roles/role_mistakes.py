@@ -12,6 +12,7 @@ from ..common.role_choices import defaults
 from ..health import node_health_part
 from ..parts.site_mistakes import site_mistakes
 from ..parts.site_sources import Reader, source_mistakes
+from ..provision_host import image_part, provision_part
 from ..rdma import rdma_part
 from ..slurm import slurm_packages
 from ..tuning import tuning_part
@@ -21,6 +22,8 @@ MISTAKES: dict[str, Callable[[Mapping[str, Any]], Iterator[str]]] = {
     # A key is read only where it is needed.
     "rdma": partial(rdma_part.mistakes, keys=False),
     "node_health": node_health_part.mistakes,
+    "provision": provision_part.mistakes,
+    "image": image_part.mistakes,
 }
 """Role -> what finds mistakes in its variables, given by what is behind `<role>_`."""
 
@@ -36,6 +39,8 @@ ROLES = (
     "opensm",
     "node_health",
     "health_control",
+    "provision",
+    "image",
 )
 
 _GPU = ("gpu_software",)
@@ -51,6 +56,7 @@ RUNS_ON: dict[str, tuple[str, ...]] = {
     "opensm": ("subnet_managers",),
     "node_health": ("health_nodes",),
     "health_control": ("slurm_controllers", "monitoring_servers"),
+    **dict.fromkeys(("provision", "image"), ("provision_hosts",)),
     "slurm": (
         "slurm_controllers",
         "slurm_database",
@@ -137,7 +143,7 @@ def _of_profiles(
 
 
 def _of_role(role: str, choices: Mapping[str, Any], read: Reader, cluster: Cluster | None) -> Iterator[str]:
-    if role in MISTAKES and choices["manage"]:
+    if role in MISTAKES and choices.get("manage", True):
         yield from MISTAKES[role](choices)
     yield from site_mistakes(role, choices)
     yield from source_mistakes(role, choices, read)

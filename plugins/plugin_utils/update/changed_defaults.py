@@ -35,6 +35,8 @@ ROLE_GROUPS = {
     "opensm": ("subnet_managers",),
     "node_health": ("health_nodes",),
     "health_control": ("slurm_controllers", "monitoring_servers"),
+    "provision": ("provision_hosts",),
+    "image": ("provision_hosts",),
 }
 """How variables begin -> groups of hosts on which the playbooks read them; all others are read on all."""
 

@@ -37,7 +37,11 @@ ROLES = (
     "opensm",
     "node_health",
     "health_control",
+    "provision",
+    "image",
 )
+APART = ("provision", "image")
+"""Roles of provision_host.yml: site.yml does not deploy them, so its end does not compare them."""
 BEFORE_REBOOT = "gpu_driver_before_reboot"
 """Compared on request alone: the driver before a reboot."""
 TAGS = {
@@ -168,4 +172,6 @@ _PARTS: dict[str, Callable[[ExpectedHost, Expected], None]] = {
     "slurm": _slurm,
     "node_health": _decided("node_health"),
     "health_control": _decided("health_control"),
+    "provision": _decided("provision"),
+    "image": _decided("image"),
 }

@@ -77,6 +77,7 @@ SHARED = {
     "cuda": "gpu_stack",
     "dcgm": "gpu_stack",
     "health_control": "health",
+    "image": "provision",
     "node_health": "health",
     "node_tuning": "node_settings",
     "rdma": "node_settings",
@@ -92,7 +93,12 @@ def test_every_role_has_a_scenario_with_assertions(role: Path):
     tests += (ROOT / "tests/guest").glob(f"test_{role.name}.py")
     assert tests
     if scenario != role.name:
-        playbooks = {"gpu_stack": ("gpu",), "health": ("health",), "node_settings": ("tuning", "rdma")}[scenario]
+        playbooks = {
+            "gpu_stack": ("gpu",),
+            "health": ("health",),
+            "node_settings": ("tuning", "rdma"),
+            "provision": ("provision_host",),
+        }[scenario]
         named = f"__role: {role.name}}}"
         assert any(named in (ROOT / f"playbooks/phases/{one}.yml").read_text() for one in playbooks)
         assert any(f"_{role.name}_" in test.read_text() or role.name in test.read_text() for test in tests)

@@ -20,6 +20,7 @@ PROGRAMS = (
     "health.agent.node_health",
     "health.control.health_control",
     "health.exporter.slurm_exporter",
+    "provision.order_server",
 )
 HEALTH = "ansible_collections.bedplate.cluster.plugins.module_utils.health"
 OF_RELEASE_0_1_0 = "/usr/local/lib/bedplate/lib"

@@ -85,6 +85,7 @@ def test_in_one_task_a_link_is_no_directory_yet_and_a_manifest_has_one_block(
                 "node_health",
                 "health_control",
                 "slurm_exporter",
+                "provision",
             },
         ),
     ],

@@ -130,3 +130,16 @@ def test_the_program_is_killed_and_continues(certified: Path, tmp_path: Path) ->
             process.kill()
             process.wait(10)
     assert Orders(tmp_path / "state").state(order.id)["state"] == "written"
+
+
+def test_a_proxy_on_this_host_states_the_address_of_the_machine(site, capfd: pytest.CaptureFixture[str]) -> None:
+    for given in ("10.20.9.1", "fd00::1", "x", "10.20.9.1, 10.20.9.2"):
+        request(site, "GET", "/", **{"X-Real-IP": given})
+    rows = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert [row["peer"] for row in rows] == ["10.20.9.1", "fd00::1", "127.0.0.1", "127.0.0.1"]
+
+
+def test_another_host_cannot_state_an_address(site, monkeypatch: pytest.MonkeyPatch) -> None:
+    handler = site.server.RequestHandlerClass.__new__(site.server.RequestHandlerClass)
+    handler.client_address, handler.headers = ("10.20.9.7", 1), {"X-Real-IP": "10.20.9.1"}
+    assert handler._peer() == "10.20.9.7"

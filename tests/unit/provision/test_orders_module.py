@@ -52,15 +52,20 @@ def test_orders(monkeypatch: pytest.MonkeyPatch, desk: Any, tmp_path: Path) -> N
     assert call(monkeypatch, tmp_path, release=["0" * 32])["failed_nodes"] == {"0" * 32: "no such order"}
 
 
-def image_module(monkeypatch: pytest.MonkeyPatch, folder: Path, check: bool = False) -> dict[str, Any]:
+def image_module(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, check: bool = False, sha256: str = "a" * 64
+) -> dict[str, Any]:
     params = {
         "recipe": {"packages": ["chrony"]},
         "folder": str(folder),
         "installer": "/x",
         "key": None,
         "served": str(folder / "served"),
+        "stated_in": "c.bedplate.yml:7: images.trixie.sha256",
+        "sha256": sha256,
     }
-    return result_of(monkeypatch, node_image, Module(params, check))
+    module = Module(params, check)
+    return {**result_of(monkeypatch, node_image, module), **({"warnings": module.warnings} if module.warnings else {})}
 
 
 def test_an_image_is_built_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -78,6 +83,12 @@ def test_an_image_is_built_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert image_module(monkeypatch, tmp_path) == {"changed": True, "image": facts}
     assert (tmp_path / "served/images" / f"{'a' * 64}.img.zst").stat().st_nlink == 2
     assert image_module(monkeypatch, tmp_path) == {"changed": False, "image": facts}
+    (warning,) = image_module(monkeypatch, tmp_path, sha256="")["warnings"]
+    assert "a" * 64 in warning
+    refused = image_module(monkeypatch, tmp_path, sha256="b" * 64)
+    assert refused["failed"]
+    assert refused["msg"].startswith(f"c.bedplate.yml:7: images.trixie.sha256 is {'b' * 64}, and the image")
+    assert "a" * 64 in refused["msg"]
 
 
 def test_a_build_that_fails_names_the_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Decide what the roles provision and image deploy on the provision host."""
