@@ -102,7 +102,8 @@ def place(folder: Path, upload: Path, sha256: str) -> dict[str, Any]:
     try:
         shutil.move(str(upload), str(copy))
         copy.chmod(0o644)
-        os.chown(copy, 0, 0)
+        # The user who logs in may be another one.
+        os.chown(copy, os.geteuid(), os.getegid())
         made = facts(copy)
         if made["sha256"] != sha256:
             raise BuildError(f"the copy has sha256 {made['sha256']}, and the file had {sha256}. Run this again.")

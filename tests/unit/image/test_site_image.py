@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +53,6 @@ class Host:
         self.boot.mkdir(parents=True)
         for name in BOOT_FILES:
             (self.boot / name).write_text(name)
-        monkeypatch.setattr(os, "chown", lambda *_: None)
 
     def call(self, check: bool = False, **other: Any) -> dict[str, Any]:
         """Return the result of the module."""
