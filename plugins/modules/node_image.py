@@ -79,7 +79,7 @@ def existing(folder: Path, recipe: Recipe) -> dict[str, Any] | None:
 
 
 def judged(module: AnsibleModule, image: dict[str, Any]) -> None:
-    """End with an error if an image is not the stated one, and warn if none is stated."""
+    """End with an error if an image is not the stated one, and warn without a stated one."""
     stated, place, folder = module.params["sha256"], module.params["stated_in"], module.params["folder"]
     if not stated:
         text = f"{folder}: the image has sha256 {image['sha256']}. State it under `images` of the cluster file to install it."
@@ -104,7 +104,6 @@ def main() -> None:
         supports_check_mode=True,
     )
     folder, installer, key = Path(module.params["folder"]), Path(module.params["installer"]), module.params["key"]
-    changed = False
     try:
         given: dict[str, Any] = module.params["recipe"]
         row: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in given.items()}
@@ -112,16 +111,14 @@ def main() -> None:
         found = existing(folder, recipe)
         if module.check_mode:
             module.exit_json(changed=found is None, image=found or {})
-        if found is None:
-            found, changed = dict(build(recipe, folder, installer, Path(key) if key else None)), True
-        elif key and not (folder / "image.img.zst.minisig").exists():
+        image = found or dict(build(recipe, folder, installer, Path(key) if key else None))
+        if found and key and not (folder / "image.img.zst.minisig").exists():
             sign(folder / "image.img.zst", Path(key))
-        if module.params["served"]:
-            changed |= serve_image(folder, Path(module.params["served"]), found)
+        is_new = bool(module.params["served"]) and serve_image(folder, Path(module.params["served"]), image)
     except (BuildError, OSError, TypeError) as error:
         module.fail_json(msg=f"The image was not built. {error}")
-    judged(module, found)
-    module.exit_json(changed=changed, image=found)
+    judged(module, image)
+    module.exit_json(changed=found is None or is_new, image=image)
 
 
 if __name__ == "__main__":

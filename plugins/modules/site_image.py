@@ -34,7 +34,7 @@ options:
     type: path
     required: true
   boot:
-    description: Folder on the host with kernel and initramfs of the installer that installs this image, as M(bedplate.cluster.node_image) made it.
+    description: Folder on the host with kernel and initramfs of the installer, as M(bedplate.cluster.node_image) made it for another image.
     type: path
     required: true
   key:
@@ -60,7 +60,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 image: {description: 'Content of image.json: hashes and sizes.', type: dict, returned: when the image exists}
-is_missing: {description: Whether the image has to be copied first., type: bool, returned: always}
+is_missing: {description: Whether the image must be copied first., type: bool, returned: always}
 """
 
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read what an order needs to know of an image that was built elsewhere: size, hash and partition table of the disk in it."""
+"""Read the size, the hash and the root partition of the disk in an image that was built elsewhere."""
 
 from __future__ import annotations
 

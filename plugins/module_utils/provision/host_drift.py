@@ -28,9 +28,9 @@ def findings(root: str, expected: Mapping[str, Any], clock: Callable[[], float] 
     where = f"https://{expected['address']}:{expected['port']}"
     try:
         context = ssl.create_default_context(cafile=str(Path(root, str(expected["authority"]).lstrip("/"))))
-        with socket.create_connection((expected["address"], expected["port"]), _SECONDS) as plain:
-            with context.wrap_socket(plain, server_hostname=str(expected["address"])) as secured:
-                found = secured.getpeercert() or {}
+        plain = socket.create_connection((expected["address"], expected["port"]), _SECONDS)
+        with plain, context.wrap_socket(plain, server_hostname=str(expected["address"])) as secured:
+            found = secured.getpeercert() or {}
     except (OSError, ValueError) as error:
         text = getattr(error, "verify_message", "") or str(error)
         wanted = f"a certificate of the CA in {expected['authority']}"
@@ -60,4 +60,6 @@ def _answers(where: str, context: ssl.SSLContext, expected: Mapping[str, Any]) -
             connection.close()
         if found != str(status):
             what = f"{method} {where}{path}"
-            yield Finding("provision-server", what, f"status {status}", found, f"{_UNITS}; {run_role_again('provision')}")
+            yield Finding(
+                "provision-server", what, f"status {status}", found, f"{_UNITS}; {run_role_again('provision')}"
+            )

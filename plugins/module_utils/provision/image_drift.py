@@ -31,4 +31,6 @@ def findings(root: str, expected: Mapping[str, Any]) -> Iterator[Finding]:
             yield Finding("image", where, f"sha256 {sha256}", str(found["sha256"]), f"correct images.{name}.sha256")
         boot = directory / "images" / name / "boot"
         if missing := [one for one in BOOT_FILES if not (boot / one).is_file()]:
-            yield Finding("image", f"{where}: {boot}", "the boot files of its installer", f"no {', '.join(missing)}", remedy)
+            yield Finding(
+                "image", f"{where}: {boot}", "the boot files of its installer", f"no {', '.join(missing)}", remedy
+            )

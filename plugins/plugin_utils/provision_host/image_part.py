@@ -73,7 +73,8 @@ def _value_mistakes(place: str, key: str, value: Any) -> Iterator[str]:
     kind = _TYPES[key]
     texts = value if kind is tuple and isinstance(value, list) else [value]
     is_good = not isinstance(value, bool) and isinstance(value, list if kind is tuple else kind)
-    if not is_good or kind is not int and not all(isinstance(one, str) and _TEXT.fullmatch(one) for one in texts):
+    is_text = kind is int or all(isinstance(one, str) and _TEXT.fullmatch(one) for one in texts)
+    if not is_good or not is_text:
         yield f"{place}: {value!r}; allowed: {_KINDS[kind]}"
 
 

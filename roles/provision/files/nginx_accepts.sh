@@ -7,5 +7,12 @@ if ! command -v nginx >/dev/null || [ ! -e /var/lib/bedplate/provision/tls/serve
 fi
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
-printf 'pid %s/pid;\nerror_log stderr;\nevents {}\nhttp {\n    include %s;\n}\n' "$scratch" "$1" >"$scratch/nginx.conf"
+cat >"$scratch/nginx.conf" <<END
+pid $scratch/pid;
+error_log stderr;
+events {}
+http {
+    include $1;
+}
+END
 nginx -q -t -c "$scratch/nginx.conf"

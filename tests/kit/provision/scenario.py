@@ -110,7 +110,7 @@ class Curl:
         status, _line, body = text.partition("\n")
         return Answer(int(status), body.strip())
 
-    def post(self, order: Order, verb: str, token: str = "", hashed: bool = False, **values: str) -> Answer:
+    def post(self, order: Order, verb: str, /, token: str = "", hashed: bool = False, **values: str) -> Answer:
         """Return the answer to a request of the installer."""
         body = "".join(f"{key}={value}\n" for key, value in values.items())
         header = f"Authorization: Bearer {token or order.token}"
@@ -118,8 +118,8 @@ class Curl:
 
     def claim(self, order: Order, nonce: str, token: str = "") -> Answer:
         """Claim an order for the machine of the kit."""
-        facts = {"serial": machine.SERIAL, "mac": machine.MAC, "disk": machine.DISK_SERIAL}
-        return self.post(order, "claim", token, nonce=nonce, **facts)
+        serial, mac, disk = machine.SERIAL, machine.MAC, machine.DISK_SERIAL
+        return self.post(order, "claim", token, nonce=nonce, serial=serial, mac=mac, disk=disk)
 
 
 def trust_the_host() -> None:

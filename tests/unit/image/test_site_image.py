@@ -90,7 +90,11 @@ def test_a_copy_with_another_hash_replaces_nothing(host: Host) -> None:
     assert done["failed"]
     assert "0" * 64 in done["msg"]
     assert (host.folder / "images/tiny/image.json").read_text() == before
-    assert sorted(one.name for one in (host.folder / "images/tiny").iterdir()) == ["boot", "image.img.zst", "image.json"]
+    assert sorted(one.name for one in (host.folder / "images/tiny").iterdir()) == [
+        "boot",
+        "image.img.zst",
+        "image.json",
+    ]
 
 
 def test_a_lost_name_is_served_again_and_missing_boot_files_are_an_error(host: Host, image: SmallImage) -> None:

@@ -17,13 +17,13 @@ from tests.kit.provision import small_image
 pytestmark = [pytest.mark.playbooks, pytest.mark.tools("zstd", "mke2fs", "sfdisk")]
 
 
-def play(folder: Path, *words: str, **arguments: str) -> tuple[int, str]:
+def play(here: Path, /, *words: str, **arguments: str) -> tuple[int, str]:
     """Run the action on this machine. Return the exit status and the output in one line."""
     assert site_image.ActionModule
     task = {"name": "Place the image", "bedplate.cluster.site_image": arguments}
     document: list[dict[str, Any]] = [{"name": "Play", "hosts": "localhost", "gather_facts": False, "tasks": [task]}]
-    (folder / "play.yml").write_text(json.dumps(document))
-    done = plays.play("-i", "localhost,", "-c", "local", *words, folder / "play.yml", cwd=folder)
+    (here / "play.yml").write_text(json.dumps(document))
+    done = plays.play("-i", "localhost,", "-c", "local", *words, here / "play.yml", cwd=here)
     return done.returncode, " ".join(done.stdout.split())
 
 

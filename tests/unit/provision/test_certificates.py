@@ -93,7 +93,9 @@ def expiring(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setitem(certificates._LEFT, name, 4000)
 
 
-def test_each_defect_makes_the_certificate_again_and_keeps_the_ca(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_defect_makes_the_certificate_again_and_keeps_the_ca(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ca, pair = (folder / "ca.pem").read_text(), folder / "tls" / SERVER
     for renewed, reason in ((at(folder, "127.0.0.2"), "not valid for"), (at(folder), "not valid for")):
         found = renewed.renew()

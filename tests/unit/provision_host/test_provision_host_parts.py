@@ -28,10 +28,15 @@ partitions: {all: {nodes: all}}
 IMAGES = f"""\
 provision: {{host: ctl2}}
 images:
-  trixie: {{os: debian-13, file: t.img.zst, sha256: {"1" * 64}}}
-  noble: {{os: ubuntu-24.04, file: /srv/n.img.zst, sha256: {"2" * 64}}}
+  trixie: {{os: debian-13, file: t.img.zst, sha256: {"1a" * 32}}}
+  noble: {{os: ubuntu-24.04, file: /srv/n.img.zst, sha256: {"2b" * 32}}}
 """
-GIVEN: dict[str, Any] = {"recipes": {"trixie": {"release": "trixie"}}, "boots": {"noble": "trixie"}, "key": "", "public_key": ""}
+GIVEN: dict[str, Any] = {
+    "recipes": {"trixie": {"release": "trixie"}},
+    "boots": {"noble": "trixie"},
+    "key": "",
+    "public_key": "",
+}
 
 
 def cluster(folder: Path, more: str = IMAGES) -> Cluster:
@@ -42,7 +47,11 @@ def cluster(folder: Path, more: str = IMAGES) -> Cluster:
 
 def test_only_the_host_of_the_section_is_a_provision_host(tmp_path: Path) -> None:
     found = cluster(tmp_path)
-    assert [provision_part.decide(found, host, {"port": 8443}) is None for host in ("ctl1", "ctl2", "a1")] == [True, False, True]
+    assert [provision_part.decide(found, host, {"port": 8443}) is None for host in ("ctl1", "ctl2", "a1")] == [
+        True,
+        False,
+        True,
+    ]
     assert image_part.decide(found, "ctl1", GIVEN) is None
     assert provision_part.decide(cluster(tmp_path, ""), "ctl2", {"port": 8443}) is None
 
@@ -80,15 +89,15 @@ def test_images_are_built_before_those_that_need_their_kernel(tmp_path: Path) ->
     assert decision
     build, copy = decision.steps["images"]
     assert (build.module, copy.module) == ("bedplate.cluster.node_image", "bedplate.cluster.site_image")
-    line = next(n for n, text in enumerate(Path(found.path).read_text().splitlines(), 1) if "1" * 64 in text)
+    line = next(n for n, text in enumerate(Path(found.path).read_text().splitlines(), 1) if "1a" * 32 in text)
     assert (build.arguments["sha256"], build.arguments["stated_in"]) == (
-        "1" * 64,
+        "1a" * 32,
         f"{found.path}:{line}: images.trixie.sha256",
     )
     assert copy.arguments["source"] == "/srv/n.img.zst"
     assert copy.arguments["boot"] == "/var/lib/bedplate/provision/images/trixie/boot"
     assert "mmdebstrap" in decision.parts["image"]["packages"]
-    assert decision.expected["image"]["images"] == {"trixie": "1" * 64, "noble": "2" * 64}
+    assert decision.expected["image"]["images"] == {"trixie": "1a" * 32, "noble": "2b" * 32}
     assert Recipe(**build.arguments["recipe"]).release == "trixie"
 
 
