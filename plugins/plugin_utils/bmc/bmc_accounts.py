@@ -32,10 +32,10 @@ def accounts_of(secrets: ClusterSecrets, nodes: Iterable[str]) -> Accounts:
     accounts, errors, factory = dict[str, Account](), dict[str, BmcError](), list[str]()
     # A variable that is an expression, such as a lookup, is evaluated at each use.
     given = frozenset(secrets.given.names())
-    shared = _stored(secrets, given, FACTORY)
+    shared = stored(secrets, given, FACTORY)
     for node in nodes:
         try:
-            if own := _stored(secrets, given, own_name(node)):
+            if own := stored(secrets, given, own_name(node)):
                 accounts[node] = own
             elif shared:
                 accounts[node] = shared
@@ -48,7 +48,7 @@ def accounts_of(secrets: ClusterSecrets, nodes: Iterable[str]) -> Accounts:
     return Accounts(accounts, errors, tuple(factory))
 
 
-def _stored(secrets: ClusterSecrets, given: Collection[str], name: str) -> Account | None:
+def stored(secrets: ClusterSecrets, given: Collection[str], name: str) -> Account | None:
     """Return the account of a secret, None without the secret. Raises SecretError."""
     if name in given:
         return account_of(name, secrets.text(name, create=False))

@@ -3,19 +3,44 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from ..common import run_variables
-from ..common.run_variables import SWITCH, RunVariable, as_whole, number
+from ..common.run_variables import SWITCH, RunVariable, as_whole, matches, number
 
 _FOLDER = RunVariable("", "the path of a folder", lambda value: isinstance(value, str))
 _PORT = RunVariable(443, "a TCP port from 1 to 65535", number(1, 65535), as_whole)
 _NODES = RunVariable("", "names of nodes as a hostlist, such as gpu[01-04]", lambda value: isinstance(value, str))
 _MOST_NODES = number(1, 1_000_000)
+
+
+def _is_servers(value: object) -> bool:
+    found = _servers(value)
+    return bool(found) and all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.:-]{0,252}", one) for one in found)
+
+
+def _servers(value: Any) -> tuple[str, ...]:
+    """Return the servers of a text with commas, or of a list."""
+    listed = value if isinstance(value, list) else str(value).split(",")
+    return tuple(str(one).strip() for one in listed)
+
+
 COMMON: dict[str, RunVariable] = {"bmc_port": _PORT}
 REPORTS: dict[str, RunVariable] = {**COMMON, "bmc_report": _FOLDER}
 DISCOVER: dict[str, RunVariable] = {**REPORTS, "bmc_record": SWITCH}
+COMMISSION: dict[str, RunVariable] = {
+    **REPORTS,
+    "bmc_nodes": _NODES,
+    "bmc_user": RunVariable(
+        "bedplate", "a name of at most 16 letters, digits, - and _", matches("[A-Za-z][A-Za-z0-9_-]{0,15}")
+    ),
+    "bmc_ntp": RunVariable((), "addresses or names of NTP servers with commas between them", _is_servers, _servers),
+    "bmc_keep_ipmi": SWITCH,
+    "bmc_ca_key": RunVariable("", "the absolute path of a CA's key, or make", lambda value: isinstance(value, str)),
+    "bmc_certificate_days": RunVariable(1095, "whole days from 60 to 7300", number(60, 7300), as_whole),
+}
 POWER: dict[str, RunVariable] = {
     "power": RunVariable("", "on, off, cycle", lambda value: value in ("on", "off", "cycle")),
     "power_nodes": _NODES,
@@ -28,15 +53,19 @@ FIRMWARE: dict[str, RunVariable] = {
     "firmware_per_rack": RunVariable(None, "a number of nodes from 1", _MOST_NODES, as_whole),
     "firmware_per_partition": RunVariable(None, "a number of nodes from 1", _MOST_NODES, as_whole),
 }
-PREFIXES = {"bmc_": DISCOVER, "power": POWER, "firmware_": FIRMWARE}
+PREFIXES = {"bmc_": {**DISCOVER, **COMMISSION}, "power": POWER, "firmware_": FIRMWARE}
 """First letters of variables -> all of them: a name of another playbook is not misspelt."""
 PLAYBOOKS: dict[str, dict[str, RunVariable]] = {
     "bmc_discover": DISCOVER,
+    "bmc_commission": COMMISSION,
     "power": {**POWER, **COMMON},
     "firmware": {**FIRMWARE, **REPORTS},
     "bios": REPORTS,
 }
 """Playbook -> the variables that it takes."""
+
+_NEEDED = {"power": {"power": "off", "power_nodes": "gpu[01-04]"}, "bmc_commission": {"bmc_nodes": "gpu[01-04]"}}
+"""Playbook -> the variables without a default, with an example."""
 
 
 def mistakes(variables: Mapping[str, object], playbook: str) -> list[str]:
@@ -51,13 +80,11 @@ def mistakes(variables: Mapping[str, object], playbook: str) -> list[str]:
         for prefix in prefixes
         for text in run_variables.mistakes(_plain(variables), PREFIXES[prefix], prefix, f"{playbook}.yml")
     ]
-    if playbook == "power":
-        found += [
-            f"{name} is missing; allowed: {POWER[name].allowed}. Set it with -e {name}={example}"
-            for name, example in (("power", "off"), ("power_nodes", "gpu[01-04]"))
-            if name not in variables
-        ]
-    return found
+    return found + [
+        f"{name} is missing; allowed: {own[name].allowed}. Set it with -e {name}={example}"
+        for name, example in _NEEDED.get(playbook, {}).items()
+        if name not in variables
+    ]
 
 
 def choices(variables: Mapping[str, object], playbook: str) -> dict[str, Any]:

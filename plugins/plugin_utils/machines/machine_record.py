@@ -29,7 +29,10 @@ from .machine_values import ALLOWED, KEYS, UNIQUE, is_right
 
 FORMAT = 1
 SUFFIX = ".machines.json"
-ABOUT = "Written by playbooks/import_machines.yml and playbooks/bmc_discover.yml, which never change a value. To change one, edit its line."
+ABOUT = (
+    "Written by playbooks/import_machines.yml and playbooks/bmc_discover.yml, which never change a value, and by "
+    "playbooks/bmc_commission.yml, which records the certificates that it installs. To change a value, edit its line."
+)
 _TOP = ("format", "about", "machines")
 _CONFLICT = re.compile(r"(<{7}|={7}|>{7}|\|{7})( |\Z)")
 _RESTORE = "Correct it, or restore the file from git."

@@ -21,7 +21,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
@@ -41,7 +41,7 @@ from .errors import (
     hidden,
     messages_of,
 )
-from .transport import Bmc, Connection, Raw
+from .transport import Bmc, Connection, Raw, Trust
 
 ROOT = "/redfish/v1/"
 _RETRIED_STATUS = (429, 503)
@@ -144,6 +144,13 @@ class Client:
         """End the request that another thread waits for; that thread receives a BmcError. A session's begin and end are left alone."""
         if not self._is_session_at_work:
             self._connection.interrupt()
+
+    def trust(self, trust: Trust) -> None:
+        """End the connection; the next one proves the BMC by another trust. The session continues, if the BMC keeps it."""
+        with self._turn:
+            self._connection.close()
+            self.bmc = replace(self.bmc, trust=trust)
+            self._connection = Connection(self.bmc)
 
     def hide(self, secret: str) -> None:
         """Keep a further secret out of all errors."""

@@ -39,6 +39,39 @@ class Outcome(Generic[T]):
     error: BmcError | None = None
 
 
+class Clients:
+    """The sessions of a run. `stop`, once set, ends waiting in all of them; `interrupt` then ends requests in progress."""
+
+    def __init__(self, *, read_only: bool = False) -> None:
+        self.read_only, self.stop = read_only, threading.Event()
+        self._open: set[Client] = set()
+        self._guard = threading.Lock()
+
+    @contextmanager
+    def session(self, bmc: Bmc) -> Iterator[Client]:
+        """Open a session with a BMC, and delete it at the end. An unexpected exception becomes a BmcError without its text."""
+        client = Client(bmc, read_only=self.read_only, stop=self.stop)
+        with self._guard:
+            self._open.add(client)
+        try:
+            with client:
+                try:
+                    yield client
+                except BmcError:
+                    raise
+                except Exception as error:
+                    raise client.error(OTHER, _defect(error), _REPORT) from None
+        finally:
+            with self._guard:
+                self._open.discard(client)
+
+    def interrupt(self) -> None:
+        """End the requests in progress."""
+        with self._guard:
+            for client in self._open:
+                client.interrupt()
+
+
 def for_each_bmc(
     bmcs: Iterable[Bmc], function: Callable[[Client], T], *, at_once: int = AT_ONCE, read_only: bool = False
 ) -> dict[str, Outcome[T]]:
@@ -51,32 +84,13 @@ def for_each_bmc(
     if len(by_node) < len(listed):
         raise ValueError("two BMCs are of the same node")
     turns = {(one.address, one.port): threading.Lock() for one in listed}
-    clients: set[Client] = set()
-    guard = threading.Lock()
-    stop = threading.Event()
+    clients = Clients(read_only=read_only)
 
     def run(bmc: Bmc) -> T:
-        client = Client(bmc, read_only=read_only, stop=stop)
-        with guard:
-            clients.add(client)
-        try:
-            with turns[bmc.address, bmc.port], client:
-                try:
-                    return function(client)
-                except BmcError:
-                    raise
-                except Exception as error:
-                    raise client.error(OTHER, _defect(error), _REPORT) from None
-        finally:
-            with guard:
-                clients.discard(client)
+        with turns[bmc.address, bmc.port], clients.session(bmc) as client:
+            return function(client)
 
-    def interrupt() -> None:
-        with guard:
-            for client in clients:
-                client.interrupt()
-
-    return for_each(by_node, run, at_once=at_once, stop=stop, interrupt=interrupt)
+    return for_each(by_node, run, at_once=at_once, stop=clients.stop, interrupt=clients.interrupt)
 
 
 def for_each(

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 16
 _IDLE_S = 5.0
 """A connection that was idle for longer is not used for a request that must not be repeated."""
+_WRONG = "its certificate is not the trusted one"
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 
 
@@ -106,6 +107,14 @@ class Raw:
     body: bytes = field(repr=False)
 
 
+@dataclass(frozen=True)
+class ServedCertificate:
+    """The certificate that a BMC serves: SHA-256, and its end in seconds since 1970."""
+
+    fingerprint: str
+    ends: float
+
+
 class _BoundedSocket(ssl.SSLSocket):
     """A TLS socket with one deadline for all reads of an answer: each slow byte would otherwise renew the timeout."""
 
@@ -180,6 +189,30 @@ def read_fingerprint(node: str, address: str, port: int = 443, seconds: float = 
         raise _no_connection(node, address, port, error) from None
 
 
+def verify_certificate(bmc: Bmc) -> ServedCertificate:
+    """Return the certificate of a BMC, proved by its CA file and its name. No request and no credential is sent.
+
+    Raises BmcError: kind wrong-certificate if it is not of the CA, unreachable or timeout. Raises ValueError without a CA file.
+    """
+    if not bmc.trust.ca_file:
+        raise ValueError("a certificate is verified by a CA file")
+    try:
+        with _handshake(bmc.address, bmc.port, bmc.limits.connect_s, _context(bmc.trust.ca_file), bmc.name) as sock:
+            ends = str((sock.getpeercert() or {}).get("notAfter", ""))
+            return ServedCertificate(_fingerprint(sock), float(ssl.cert_time_to_seconds(ends)))
+    except ssl.SSLCertVerificationError as error:
+        raise _not_of_ca(bmc, error) from None
+    except OSError as error:
+        raise _no_connection(bmc.node, bmc.address, bmc.port, error) from None
+
+
+def _not_of_ca(bmc: Bmc, error: ssl.SSLCertVerificationError) -> BmcError:
+    remedy = (
+        f"Install a certificate of the CA in {bmc.trust.ca_file} for {bmc.name or bmc.address}, or pin its fingerprint."
+    )
+    return BmcError(WRONG_CERTIFICATE, bmc.node, f"{_WRONG}: {error.verify_message}", remedy)
+
+
 def _no_connection(node: str, address: str, port: int, error: Exception) -> BmcError:
     place = f"{address} port {port}"
     if isinstance(error, TimeoutError):
@@ -251,21 +284,19 @@ class Connection:
 
     def _connect(self) -> None:
         bmc = self._bmc
-        what = "its certificate is not the trusted one"
         try:
             self._https.connect()
         except _WrongFingerprintError as error:
             raise BmcError(
                 WRONG_CERTIFICATE,
                 bmc.node,
-                what,
+                _WRONG,
                 "Find out who changed the certificate. Then record the new fingerprint by playbooks/bmc_discover.yml.",
                 expected=bmc.trust.fingerprint,
                 found=str(error),
             ) from None
         except ssl.SSLCertVerificationError as error:
-            remedy = f"Install a certificate of the CA in {bmc.trust.ca_file} for {bmc.name or bmc.address}, or pin its fingerprint."
-            raise BmcError(WRONG_CERTIFICATE, bmc.node, f"{what}: {error.verify_message}", remedy) from None
+            raise _not_of_ca(bmc, error) from None
         except OSError as error:
             raise _no_connection(bmc.node, bmc.address, bmc.port, error) from None
 

@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import base64
-import hmac
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+from tests.kit.bmc import accounts, manager_services
+from tests.kit.bmc.accounts import ACCOUNTS
+from tests.kit.bmc.manager_services import GENERATE, PROTOCOLS, REPLACE
+from tests.kit.bmc.refused import Refused, Reply
 from tests.kit.bmc.resources import (
     SESSIONS,
     SYSTEM_PATH,
@@ -28,7 +31,6 @@ from tests.kit.bmc.state import SYSTEM, State
 
 _BIG = 64 << 20
 MONITORS = f"{V1}/TaskMonitors"
-_ACCOUNT = f"{V1}/AccountService/Accounts/1"
 
 
 @dataclass
@@ -40,47 +42,6 @@ class Request:
     query: str
     headers: dict[str, str]
     body: bytes = b""
-
-
-@dataclass
-class Reply:
-    """An answer. `is_cut`: the connection ends without it. `drips`: it is sent byte by byte."""
-
-    status: int
-    body: Any = None
-    headers: dict[str, str] = field(default_factory=dict)
-    raw: bytes | None = None
-    is_cut: bool = False
-    drips: bool = False
-
-    def content(self) -> bytes:
-        """Return the body as sent."""
-        if self.raw is not None:
-            return self.raw
-        return b"" if self.body is None else json.dumps(self.body).encode()
-
-
-class Refused(Exception):  # noqa: N818
-    """A refusal with its HTTP status and message id."""
-
-    def __init__(
-        self,
-        status: int,
-        key: str,
-        text: str = "",
-        headers: dict[str, str] | None = None,
-        *,
-        args: list[str] | None = None,
-    ):
-        super().__init__(key)
-        message = {
-            "MessageId": f"Base.1.12.{key}",
-            "Message": text or key,
-            "MessageArgs": args or [],
-            "Severity": "Critical",
-        }
-        error = {"code": "Base.1.12.GeneralError", "message": "See ExtendedInfo.", "@Message.ExtendedInfo": [message]}
-        self.reply = Reply(status, {"error": error}, headers or {})
 
 
 def reply(state: State, request: Request) -> Reply:
@@ -180,7 +141,9 @@ def _authorized(state: State, request: Request) -> Reply:
     if method == "DELETE" and path.startswith(f"{SESSIONS}/"):
         return _log_out(state, path)
     if state.spec.faults.password_change and not path.startswith(f"{V1}/AccountService"):
-        raise Refused(403, "PasswordChangeRequired", "The password must be changed.", args=[_ACCOUNT])
+        raise Refused(
+            403, "PasswordChangeRequired", "The password must be changed.", args=[f"{ACCOUNTS}/{state.first_account}"]
+        )
     if method in ("GET", "HEAD"):
         return _read(state, request)
     if method == "PATCH":
@@ -191,8 +154,11 @@ def _authorized(state: State, request: Request) -> Reply:
 
 
 def _is_basic(state: State, header: str) -> bool:
-    pair = base64.b64encode(f"{state.spec.user}:{state.spec.password}".encode()).decode()
-    return hmac.compare_digest(header, f"Basic {pair}")
+    try:
+        user, _, password = base64.b64decode(header.removeprefix("Basic ")).decode().partition(":")
+    except ValueError:
+        return False
+    return header.startswith("Basic ") and bool(accounts.number_of(state, user, password))
 
 
 def _json(request: Request) -> Json:
@@ -207,11 +173,11 @@ def _json(request: Request) -> Json:
 
 def _log_in(state: State, request: Request) -> Reply:
     body, spec = _json(request), state.spec
-    if (body.get("UserName"), body.get("Password")) != (spec.user, spec.password):
+    if not accounts.number_of(state, body.get("UserName"), body.get("Password")):
         raise Refused(401, "NoValidSession", "Wrong name or password.")
     if len(state.sessions) >= spec.session_limit:
         raise Refused(503, "SessionLimitExceeded", "All sessions are in use.")
-    token, number = state.log_in()
+    token, number = state.log_in(str(body["UserName"]))
     headers = {"X-Auth-Token": token, "Location": f"https://{spec.address}:{spec.port}{SESSIONS}/{number}"}
     return Reply(201, session(state, number), headers)
 
@@ -236,9 +202,8 @@ def _read(state: State, request: Request) -> Reply:
     if state.spec.page and request.path.endswith("/EthernetInterfaces"):
         _page(found, request, state.spec.page)
     etag = _etag(state, request.path)
-    allowed = (
-        "GET, HEAD, PATCH" if version_key(request.path) != request.path or request.path == _ACCOUNT else "GET, HEAD"
-    )
+    is_written = version_key(request.path) != request.path or request.path.startswith((f"{ACCOUNTS}/", PROTOCOLS))
+    allowed = "GET, HEAD, PATCH" if is_written else "GET, HEAD, POST" if request.path == ACCOUNTS else "GET, HEAD"
     return Reply(200, found, {"Allow": allowed, **({"ETag": etag} if etag else {})})
 
 
@@ -284,11 +249,10 @@ def _patch(state: State, request: Request) -> Reply:
         if unknown := set(body["Attributes"]) - set(state.spec.bios):
             raise Refused(400, "PropertyUnknown", args=sorted(unknown))
         return _as_task(state, "bios", lambda: state.set_bios(body["Attributes"]))
-    if path == _ACCOUNT and isinstance(body.get("Password"), str):
-        if len(body["Password"]) < 8:
-            raise Refused(400, "PropertyValueFormatError", "The password is too short.")
-        state.spec.password, state.spec.faults.password_change = body["Password"], False
-        return Reply(204)
+    if path.startswith(f"{ACCOUNTS}/"):
+        return _as_task(state, "account", accounts.changed(state, path.rpartition("/")[2], body))
+    if path == PROTOCOLS:
+        return _as_task(state, "protocols", manager_services.protocols_changed(state, body))
     if path == SYSTEM_PATH and "Boot" in body:
         raise Refused(400, "OperationSupportedInFutureStateURI", args=[boot_settings(state)])
     slot = slot_named(state, path.rpartition("/")[2]) if "/VirtualMedia/" in path and resource(state, path) else None
@@ -350,6 +314,14 @@ def _post(state: State, path: str, body: Json) -> Reply:
         if state.power not in ("On", "Off"):
             raise Refused(409, "ResourceInUse", "The power changes.")
         return _as_task(state, "reset", lambda: state.reset(kind))
+    if path == ACCOUNTS:
+        where, effect = accounts.added(state, body)
+        done = _as_task(state, "account", effect)
+        return done if done.status == 202 else Reply(201, None, {"Location": where})
+    if path == GENERATE and state.spec.certificate_service:
+        return manager_services.generated(state, body)
+    if path == REPLACE and state.spec.certificate_service:
+        return _as_task(state, "certificate", manager_services.replaced(state, body))
     folder, _, action = path.rpartition("/Actions/")
     slot = (
         slot_named(state, folder.rpartition("/")[2]) if "/VirtualMedia/" in folder and resource(state, folder) else None

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from tests.kit.bmc import accounts, manager_services
 from tests.kit.bmc.spec import TARGETS
 from tests.kit.bmc.state import BIOS, BIOS_SETTINGS, NO_OVERRIDE, SETTINGS, SYSTEM, Slot, State, Task
 
@@ -38,6 +39,8 @@ def resource(state: State, path: str) -> Json | None:
             return _session_service(state, rest)
         case ["AccountService", *rest]:
             return _accounts(state, rest)
+        case ["CertificateService", *rest] if state.spec.certificate_service:
+            return _certificate_service(rest)
         case ["TaskService", *rest]:
             return _task_service(state, rest)
         case ["UpdateService", *rest]:
@@ -111,6 +114,8 @@ def _root(state: State) -> Json:
         UpdateService=link(f"{V1}/UpdateService"),
         Links={"Sessions": link(SESSIONS)} if state.spec.session_service else {},
     )
+    if state.spec.certificate_service:
+        found["CertificateService"] = link(manager_services.CERTIFICATE_SERVICE)
     if state.spec.session_service:
         found["SessionService"] = link(f"{V1}/SessionService")
     return {**found, "Id": "RootService"}
@@ -303,6 +308,7 @@ def _managers(state: State, rest: list[str]) -> Json | None:
                 Model="bedplate simulator",
                 Status=_OK,
                 EthernetInterfaces=link(f"{MANAGER}/EthernetInterfaces"),
+                NetworkProtocol=link(manager_services.PROTOCOLS),
                 Links={"ManagerForServers": [link(SYSTEM_PATH)], "ManagerForChassis": [link(f"{V1}/Chassis/1")]},
                 **media,
             )
@@ -310,8 +316,36 @@ def _managers(state: State, rest: list[str]) -> Json | None:
             return _collection(f"{MANAGER}/EthernetInterfaces", "EthernetInterface", ["1"])
         case ["1", "EthernetInterfaces", "1"]:
             return _nic(f"{MANAGER}/EthernetInterfaces/1", spec.bmc_mac, 1000)
+        case ["1", "NetworkProtocol", *more]:
+            return _protocols(state, more)
         case ["1", "VirtualMedia", *more] if spec.media_at == "manager":
             return _media(state, f"{MANAGER}/VirtualMedia", more)
+    return None
+
+
+def _protocols(state: State, rest: list[str]) -> Json | None:
+    match rest:
+        case []:
+            shown = manager_services.protocols_resource(state)
+            return _entry(
+                manager_services.PROTOCOLS, "ManagerNetworkProtocol", "1_6_0", "Protocols", Status=_OK, **shown
+            )
+        case ["HTTPS", "Certificates"]:
+            return _collection(manager_services.CERTIFICATES, "Certificate", ["1"])
+        case ["HTTPS", "Certificates", "1"]:
+            shown = manager_services.certificate_resource(state)
+            return _entry(manager_services.CERTIFICATE, "Certificate", "1_3_0", "HTTPS certificate", **shown)
+    return None
+
+
+def _certificate_service(rest: list[str]) -> Json | None:
+    path = manager_services.CERTIFICATE_SERVICE
+    match rest:
+        case []:
+            return _entry(path, "CertificateService", "1_0_4", "Certificates", **manager_services.service_resource())
+        case ["CertificateLocations"]:
+            links = {"Certificates": [link(manager_services.CERTIFICATE)], "Certificates@odata.count": 1}
+            return _entry(f"{path}/CertificateLocations", "CertificateLocations", "1_0_2", "Locations", Links=links)
     return None
 
 
@@ -412,7 +446,11 @@ def _session_service(state: State, rest: list[str]) -> Json | None:
 
 def session(state: State, number: str) -> Json:
     """Return a session; its token is never in it."""
-    return _entry(f"{SESSIONS}/{number}", "Session", "1_3_0", f"Session {number}", UserName=state.spec.user)
+    return _entry(f"{SESSIONS}/{number}", "Session", "1_3_0", f"Session {number}", UserName=_user_of(state, number))
+
+
+def _user_of(state: State, number: str) -> str:
+    return next((state.users[token] for token, one in state.sessions.items() if one == number), state.spec.user)
 
 
 def _accounts(state: State, rest: list[str]) -> Json | None:
@@ -426,36 +464,27 @@ def _accounts(state: State, rest: list[str]) -> Json | None:
                 "Accounts",
                 Accounts=link(f"{service}/Accounts"),
                 Roles=link(f"{service}/Roles"),
+                MinPasswordLength=state.spec.password_shortest,
+                MaxPasswordLength=state.spec.password_longest,
             )
         case ["Accounts"]:
-            return _collection(f"{service}/Accounts", "ManagerAccount", ["1"])
-        case ["Accounts", "1"]:
-            return _entry(
-                f"{service}/Accounts/1",
-                "ManagerAccount",
-                "1_8_0",
-                "Account",
-                UserName=state.spec.user,
-                Password=None,
-                RoleId="Administrator",
-                Enabled=True,
-                Locked=False,
-                AccountTypes=["Redfish"],
-                PasswordChangeRequired=state.spec.faults.password_change,
-                Links={"Role": link(f"{service}/Roles/Administrator")},
-            )
+            return _collection(accounts.ACCOUNTS, "ManagerAccount", state.accounts)
+        case ["Accounts", number] if number in state.accounts:
+            shown = accounts.account_resource(state, number)
+            return _entry(f"{accounts.ACCOUNTS}/{number}", "ManagerAccount", "1_8_0", "Account", **shown)
         case ["Roles"]:
-            return _collection(f"{service}/Roles", "Role", ["Administrator"])
-        case ["Roles", "Administrator"]:
+            return _collection(f"{service}/Roles", "Role", accounts.ROLES)
+        case ["Roles", role] if role in accounts.ROLES:
             privileges = ["Login", "ConfigureManager", "ConfigureUsers", "ConfigureSelf", "ConfigureComponents"]
+            own = {"Administrator": privileges, "Operator": ["Login", "ConfigureSelf", "ConfigureComponents"]}
             return _entry(
-                f"{service}/Roles/Administrator",
+                f"{service}/Roles/{role}",
                 "Role",
                 "1_3_1",
-                "Administrator",
-                RoleId="Administrator",
+                role,
+                RoleId=role,
                 IsPredefined=True,
-                AssignedPrivileges=privileges,
+                AssignedPrivileges=own.get(role, ["Login", "ConfigureSelf"]),
             )
     return None
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.kit.bmc.certificates import Authority
-from tests.kit.bmc.replies import Reply, Request, reply
+from tests.kit.bmc.refused import Reply
+from tests.kit.bmc.replies import Request, reply
 from tests.kit.bmc.spec import Spec, faults_of, spec_of
 from tests.kit.bmc.state import State
 
@@ -130,6 +131,13 @@ class Farm:
         context.load_cert_chain(file)
         context.num_tickets = 0
         state = State(spec, loop.call_later, loop.call_soon_threadsafe, fingerprint, keeps_log=keeps_log)
+        state.certificate = file.read_text().partition("-----BEGIN PRIVATE KEY")[0]
+
+        def serve(pem: bytes) -> None:
+            file.write_bytes(pem)
+            context.load_cert_chain(file)
+
+        state.serve = serve
         server = await loop.create_server(lambda: Connection(state), spec.address, spec.port, ssl=context, backlog=64)
         spec.port = server.sockets[0].getsockname()[1]
         self._servers.append(server)
@@ -146,8 +154,7 @@ class Farm:
         for name, value in data.get("change", {}).items():
             setattr(state.spec if hasattr(state.spec, name) and name != "power" else state, name, value)
         if data.get("hang_up"):
-            for transport in list(state.connections):
-                transport.close()
+            state.hang_up()
             await asyncio.sleep(0.05)
         if data.get("forget_log"):
             state.log.clear()

@@ -43,15 +43,15 @@ class Faults:
     slow_s: float = 0.0
     """Seconds before each answer to a request that fits `paths`, besides the latency."""
     not_taken: list[str] = field(default_factory=list)
-    """Writes that are accepted and ignored: power, boot, media, eject, bios."""
+    """Writes that are accepted and ignored: power, boot, media, eject, bios, account, password, protocols, certificate."""
     not_taken_count: int = -1
     """After so many ignored writes the next is taken; -1 is never."""
     takes_s: float = 0.0
-    """Seconds until a write of boot or media shows."""
+    """Seconds until a write of boot or media shows, and until a new certificate is served."""
     serial: str = ""
     """Another serial number than the spec's."""
     tasks: list[str] = field(default_factory=list)
-    """Writes that are answered with a task: reset, media, boot, bios."""
+    """Writes that are answered with a task: reset, media, boot, bios, account, protocols, certificate."""
     task_s: float = 0.2
     task_state: str = "Completed"
     """State in which tasks end: Completed or Exception."""
@@ -99,6 +99,21 @@ class Spec:
     """good, expired, other-name or other-ca."""
     session_service: bool = True
     session_limit: int = 8
+    account_slots: int = 0
+    """Accounts are so many fixed slots: a POST is refused, and the first slot is reserved."""
+    password_shortest: int = 8
+    password_longest: int = 64
+    password_sign: str = ""
+    """A sign that each password must contain."""
+    password_ends: str = "none"
+    """Sessions that end with a new password: none, own (of its account), or all."""
+    has_ntp: bool = True
+    has_ipmi: bool = True
+    ntp_places: int = 0
+    """Number of NTP servers that the BMC always shows; empty places are empty texts."""
+    certificate_service: bool = True
+    certificate_restarts: bool = False
+    """A new certificate ends all sessions and connections."""
     second_system: bool = False
     """A baseboard is the first System; it has no Boot and no reset."""
     twin: str = ""

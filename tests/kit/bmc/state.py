@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from tests.kit.bmc.accounts import accounts_of
 from tests.kit.bmc.behind import BootSource, Events, Nothing, behind_of
 from tests.kit.bmc.spec import Spec
 
@@ -63,6 +66,18 @@ class State:
     slots: list[Slot] = field(default_factory=list)
     sessions: dict[str, str] = field(default_factory=dict)
     """Token -> id."""
+    users: dict[str, str] = field(default_factory=dict)
+    """Token -> name of the account."""
+    accounts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Id -> account. The password of the first one is the spec's."""
+    passwords: dict[str, str] = field(default_factory=dict)
+    protocols: dict[str, Any] = field(default_factory=lambda: {"ntp": [], "ntp_on": True, "ipmi": True})
+    certificate: str = ""
+    """The served certificate (PEM)."""
+    request_key: ec.EllipticCurvePrivateKey | None = None
+    """Key of the last signing request."""
+    serve: Callable[[bytes], None] = lambda _pem: None
+    """Serve a certificate with its key (PEM) from the next connection on."""
     tasks: dict[str, Task] = field(default_factory=dict)
     versions: Counter[str] = field(default_factory=Counter)
     requests: Counter[str] = field(default_factory=Counter)
@@ -81,6 +96,8 @@ class State:
     def __post_init__(self) -> None:
         spec = self.spec
         self.power, self.bios = spec.power, dict(spec.bios)
+        self.accounts = accounts_of(spec)
+        self.first_account = next(one for one, account in self.accounts.items() if account["UserName"])
         self.slots = [Slot("1", ["Floppy", "USBStick"]), Slot("2", ["CD", "DVD"])]
         if spec.kvm_slot:
             self.slots.insert(0, Slot("0", ["CD", "DVD"], is_kvm_only=True))
@@ -101,11 +118,16 @@ class State:
         """Count a change of a resource."""
         self.versions[resource] += 1
 
-    def log_in(self) -> tuple[str, str]:
+    def hang_up(self) -> None:
+        """Close all connections."""
+        for transport in list(self.connections):
+            transport.close()
+
+    def log_in(self, user: str) -> tuple[str, str]:
         """Return token and id of a new session."""
         token = f"canary-token-{secrets.token_hex(16)}"
         self._next += 1
-        self.sessions[token] = str(self._next)
+        self.sessions[token], self.users[token] = str(self._next), user
         self.most_sessions = max(self.most_sessions, len(self.sessions))
         return token, str(self._next)
 
@@ -267,6 +289,13 @@ class State:
             "media": {one.name: one.image for one in self.slots},
             "bios": dict(self.bios),
             "bios_pending": dict(self.bios_pending),
+            "accounts": {
+                one["UserName"]: {**one, "Id": number, "Password": self.passwords.get(number, self.spec.password)}
+                for number, one in self.accounts.items()
+                if one["UserName"]
+            },
+            "protocols": dict(self.protocols),
+            "fingerprint": self.fingerprint,
             "sessions": len(self.sessions),
             "most_sessions": self.most_sessions,
             "requests": dict(self.requests),

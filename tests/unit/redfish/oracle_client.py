@@ -2,8 +2,9 @@
 """Command BMCs by other Redfish clients; run by the Python of .venv-oracles, without bedplate.
 
 Each line of the input is an order: JSON with kind (sushy or dmtf), url, ca_file, user, password, and commands, a list of [verb, argument]:
-read, reset TYPE, boot TARGET, insert URL, eject. Its line of the output is a JSON list with one entry for each `read`: power, enabled,
-target, mode, and image of the CD slot. An error ends the program.
+read, reset TYPE, boot TARGET, insert URL, eject, certify PEM, services. Its line of the output is a JSON list with one entry for each
+`read`: power, enabled, target, mode, and image of the CD slot; and for each `services`: certificates (PEM), and by dmtf accounts (user,
+role, enabled), NTP servers and whether IPMI is on. An error ends the program.
 """
 
 from __future__ import annotations
@@ -48,6 +49,15 @@ class BySushy:
 
     def eject(self, _nothing: str) -> None:
         self.slot().eject_media()
+
+    def services(self) -> dict[str, Any]:
+        located = self.root.get_certificate_service().certificate_locations.get_members()
+        return {"certificates": [one.certificate_string for one in located]}
+
+    def certify(self, pem: str) -> None:
+        service = self.root.get_certificate_service()
+        (place,) = service.certificate_locations.members_identities
+        service.replace_certificate(place, pem, "PEM")
 
     def close(self) -> None:
         self.root.get_session_service().close_session(self.root._auth._session_resource_id)
@@ -98,6 +108,23 @@ class ByDmtf:
     def eject(self, _nothing: str) -> None:
         self.sent(self.client.post(self.slot()["Actions"]["#VirtualMedia.EjectMedia"]["target"], body={}))
 
+    def services(self) -> dict[str, Any]:
+        listed = [self.get(one["@odata.id"]) for one in self.get("/redfish/v1/AccountService/Accounts")["Members"]]
+        accounts = [(one["UserName"], one["RoleId"], one["Enabled"]) for one in listed if one["UserName"]]
+        manager = self.get(self.get("/redfish/v1/Managers")["Members"][0]["@odata.id"])
+        protocols = self.get(manager["NetworkProtocol"]["@odata.id"])
+        service = self.get(self.get("/redfish/v1/")["CertificateService"]["@odata.id"])
+        located = self.get(service["CertificateLocations"]["@odata.id"])["Links"]["Certificates"]
+        certificates = [self.get(one["@odata.id"])["CertificateString"] for one in located]
+        ntp, ipmi = protocols["NTP"]["NTPServers"], protocols["IPMI"]["ProtocolEnabled"]
+        return {"certificates": certificates, "accounts": accounts, "ntp": ntp, "ipmi": ipmi}
+
+    def certify(self, pem: str) -> None:
+        service = self.get(self.get("/redfish/v1/")["CertificateService"]["@odata.id"])
+        (place,) = self.get(service["CertificateLocations"]["@odata.id"])["Links"]["Certificates"]
+        body = {"CertificateUri": place, "CertificateString": pem, "CertificateType": "PEM"}
+        self.sent(self.client.post(service["Actions"]["#CertificateService.ReplaceCertificate"]["target"], body=body))
+
     def close(self) -> None:
         self.client.logout()
 
@@ -111,8 +138,8 @@ def main() -> None:
         found = []
         try:
             for verb, argument in order["commands"]:
-                if verb == "read":
-                    found.append(client.read())
+                if verb in ("read", "services"):
+                    found.append(getattr(client, verb)())
                 else:
                     getattr(client, verb)(argument)
         finally:

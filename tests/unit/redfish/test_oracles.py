@@ -13,17 +13,26 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.commission import bmc_authority
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.accounts import put_administrator, read_accounts
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.boot_override import (
     CD,
     PXE,
     Override,
     set_override,
 )
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.certificate import (
+    SUBJECT,
+    read_place,
+    request_certificate,
+)
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.client import Client
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.machine_reading import read_machine
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.media import eject_media, insert_media
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.network_protocol import end_ipmi, set_ntp
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.power import set_power
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.transport import Bmc
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.resources.dialects import Dialect
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.transport import Account, Bmc, read_fingerprint
 from lab.paths import ROOT
 from tests.kit.bmc.simulation import Simulated
 
@@ -136,6 +145,31 @@ def test_bedplate_commands_and_all_agree(make: Made, oracle: Oracle, kind: str) 
         set_power(client, read_machine(client), "off")
     assert oracle(kind, simulated, READ) == [state_of(simulated)]
     assert state_of(simulated) == {"power": "Off", "enabled": "Disabled", "target": "None", "mode": "UEFI", "image": ""}
+
+
+@both
+def test_services_that_bedplate_writes_are_those_that_oracles_read(make: Made, oracle: Oracle, kind: str) -> None:
+    simulated, bmc = make()
+    with Client(bmc) as client:
+        put_administrator(client, read_accounts(client), Account("bedplate", "Own-canary-123"), Dialect())
+        manager = client.get("/redfish/v1/Managers/1").body
+        set_ntp(client, manager, ("10.0.0.1",))
+        end_ipmi(client, manager)
+        place = read_place(client, manager, Dialect())
+        request = request_certificate(client, place, {**dict.fromkeys(SUBJECT, "x"), "Country": "XX"})
+    key = bmc_authority.new_key()
+    ca = bmc_authority.new_certificate(key, "oracle CA", "x")
+    authority = bmc_authority.read(ca, key)
+    subject = authority.subject("n", "o", "u")
+    pem = authority.sign(request, subject, ["n"], simulated.address, 90).pem
+    # The oracle installs what bedplate has requested; the simulator takes both forms of the link to the certificate.
+    (found,) = oracle(kind, simulated, ("certify", pem), ("services", ""))
+    expected: dict[str, Any] = {"certificates": [pem]}
+    if kind == "dmtf":
+        accounts = [["root", "Administrator", True], ["bedplate", "Administrator", True]]
+        expected |= {"accounts": accounts, "ntp": ["10.0.0.1"], "ipmi": False}
+    assert found == expected
+    assert read_fingerprint("n", simulated.address, simulated.port) == simulated.state()["fingerprint"]
 
 
 # sushy sends no If-Match after HTTP 428.

@@ -60,6 +60,12 @@ class Dialect:
     bios_jobs: bool = False
     # How firmware is sent: the BMC fetches it (`simple`), it is sent (`multipart`), or `none`.
     update_method: str = "simple"
+    # How an account is created: `post` to the collection (a free slot if the BMC refuses that), or in a free one of its `slots`. Ids of
+    # slots that must not be used.
+    accounts_added: str = "post"
+    accounts_reserved: tuple[str, ...] = ()
+    # When a new certificate is served: `at_once`, or after a reset of the BMC (`bmc_reset`).
+    certificate_applies: str = "at_once"
     # The BMC mixes letter case in its paths.
     paths_any_case: bool = False
 

@@ -103,6 +103,11 @@ CASES: dict[str, tuple[Evidence, Mapping[str, Any]]] = {
     "update_none": (replace(STANDARD, update={}), {"update_method": "none"}),
     "update_by_multipart": (vendor("nvidia"), {"update_method": "multipart"}),
     "update_pull_without_http": (vendor("lenovo"), {"update_method": "multipart"}),
+    "account_slots": (vendor("dell"), {"accounts_added": "slots", "accounts_reserved": ("1",)}),
+    "certificate_after_reset": (
+        managed_by(Model="14G Monolithic", FirmwareVersion="5.10.50.00"),
+        {"certificate_applies": "bmc_reset"},
+    ),
     "paths_any_case": (vendor("hpe"), {"paths_any_case": True}),
 }
 
@@ -154,7 +159,8 @@ def test_no_row_is_without_effect() -> None:
 @pytest.mark.parametrize(
     ("name", "rows"),
     {
-        "dell": "serial_in_sku boot_mode_by_bios_job http_uri_in_bios media_ejects_slowly bios_apply_time bios_jobs",
+        "dell": "serial_in_sku boot_mode_by_bios_job http_uri_in_bios media_ejects_slowly bios_apply_time bios_jobs "
+        "account_slots",
         "hpe": "mode_not_writable post_refuses paths_any_case",
         "lenovo": "no_continuous media_by_patch bios_apply_time bios_apply_time_refused update_pull_without_http",
         "nvidia": "second_system boot_in_settings enabled_every_time mode_missing resets_in_action_info no_http_boot "

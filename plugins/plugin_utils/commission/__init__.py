@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Playbook that gives BMCs their own account, certificate and NTP."""
