@@ -11,8 +11,8 @@ export BEDPLATE_TOOLS := required
 export MOLECULE_GLOB := molecule/*/molecule.yml
 
 # Ansible's loader compiles the collection in each process; what tests start keeps the compiled code. Not for benchmarks, nor for sanity.
-TESTS := lint-ansible unit simulation playbook-tests test-core-min test-core-max molecule guest metal test-full $(addprefix full-,slurm slurm-refused \
-  slurm-packages roles nodes guest gpu daytwo daytwo2 driver health update)
+TESTS := lint-ansible unit simulation playbook-tests test-core-min test-core-max molecule guest metal metal-one test-full $(addprefix full-,slurm slurm-refused \
+  slurm-packages roles nodes guest gpu daytwo daytwo2 driver health update metal)
 $(TESTS): export PYTHONPATH := $(CURDIR)/tests/kit/compiled
 # Without it each of the processes compiles the tests again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -120,8 +120,12 @@ guest: venv  ## Roles on a virtual machine that reboots, under emulation (as roo
 	pytest -m guest -x -rA -o faulthandler_timeout=1800 --durations=0 tests/guest
 
 .PHONY: metal
-metal: venv  ## Bare machines with Secure Boot install an image from a medium, boot it, and refuse what was not ordered (as root)
+metal: venv  ## Four machines that are off become nodes of a cluster; bare machines refuse what was not ordered (as root)
 	pytest -m metal -x -rA -s -o faulthandler_timeout=1800 --durations=0 tests/unit/provision tests/guest
+
+.PHONY: metal-one
+metal-one: venv  ## One machine that is off becomes a known node, by its BMC and a medium (as root)
+	pytest -m metal -x -rA -s -o faulthandler_timeout=1800 --durations=0 tests/guest/test_machine_from_off.py
 
 .PHONY: test-full
 test-full: venv tools guest  ## Slurm 24.11 and 26.05 from Debian's archive; the real driver, compiled; containers, dnf, a site without a network (as root)
@@ -201,6 +205,10 @@ health-on-slurm: venv tools
 health-on-machines: venv
 	$(BIN)/python -m lab molecule -v health
 	pytest -m guest -x -o faulthandler_timeout=1800 tests/guest/test_node_health.py
+
+.PHONY: full-metal
+full-metal: venv  ## make metal, and its row in docs/testing.md
+	$(BIN)/python -m tools.full_results metal -- make --no-print-directory metal
 
 .PHONY: full-update
 full-update: venv  ## A cluster of the release before, updated to this one under running jobs

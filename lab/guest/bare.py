@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.guest import qemu
+from lab.guest import qemu, qmp
 from lab.host import FIRMWARE
 from lab.shell import LabError, capture
 
@@ -53,10 +53,13 @@ class BareMachine:
         *,
         wiring: Wiring = Wiring(),
         bios: bool = False,
+        cpus: int = 2,
+        memory_mib: int = 1024,
     ) -> None:
         """Make its empty disk and its firmware's variables; `port` leads to its SSH. With `bios` its firmware is SeaBIOS."""
         self.folder, self.port, self.identity = folder, port, identity
         self.wiring, self.bios = wiring, bios
+        self.cpus, self.memory_mib = cpus, memory_mib
         folder.mkdir(parents=True)
         self.disk = folder / "disk"
         with self.disk.open("wb") as raw:
@@ -71,25 +74,33 @@ class BareMachine:
         qemu.end(self.folder)
 
     def switch_on(
-        self, medium: Path | None = None, serial: str = "", *, pxe: bool = False, words: Sequence[str] = ()
+        self,
+        medium: Path | None = None,
+        serial: str = "",
+        *,
+        pxe: bool = False,
+        disk_first: bool = False,
+        words: Sequence[str] = (),
     ) -> None:
         """Start it: from a medium if it has one, with `pxe` from the network, and from its disk otherwise.
 
-        `serial` is another than its own; `words` are further arguments of QEMU.
+        `serial` is another than its own; with `disk_first` the medium is only for a disk that does not boot; `words` are further
+        arguments of QEMU.
         """
         (self.folder / qemu.CONSOLE).unlink(missing_ok=True)
-        command = [*self._command(medium, serial or self.identity.serial, pxe), *words]
+        command = [*self._command(medium, serial or self.identity.serial, pxe, 2 if disk_first else 0), *words]
         capture(command, why="The bare machine could not be started.")
 
-    def _command(self, medium: Path | None, serial: str, pxe: bool) -> list[str]:
-        cd = ["-drive", f"file={medium},format=raw,if=none,id=cd,readonly=on", "-device", "ide-cd,drive=cd,bootindex=0"]
+    def _command(self, medium: Path | None, serial: str, pxe: bool, cd_index: int) -> list[str]:
+        cd = ["-drive", f"file={medium},format=raw,if=none,id=cd,readonly=on"]
+        cd += ["-device", f"ide-cd,drive=cd,bootindex={cd_index}"]
         tap = self.wiring.tap
         user = f"user,id=net,hostfwd=tcp:127.0.0.1:{self.port}-:22"
         # The default ROM is the PXE of a BIOS; OVMF has its own.
         nic = f"virtio-net-pci,netdev=net,mac={self.identity.mac}{'' if self.bios and pxe else ',romfile='}"
         return [
             "qemu-system-x86_64", "-machine", f"q35,smm={'off' if self.bios else 'on'},vmport=off,i8042=off",
-            "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "1024", "-no-reboot",
+            "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", str(self.cpus), "-m", str(self.memory_mib), "-no-reboot",
             *([] if self.bios else self._uefi()),
             "-smbios", f"type=1,serial={serial}",
             "-drive", f"file={self.disk},format=raw,if=none,id=disk,cache=unsafe",
@@ -98,6 +109,7 @@ class BareMachine:
             "-device", f"{nic}{',bootindex=0' if pxe else ''}",
             *(cd if medium else []),
             "-nodefaults", "-display", "none", "-serial", f"file:{self.folder / qemu.CONSOLE}",
+            "-qmp", f"unix:{self.folder / qmp.SOCKET},server=on,wait=off",
             "-daemonize", "-pidfile", str(self.folder / qemu.PIDFILE),
         ]  # fmt: skip
 

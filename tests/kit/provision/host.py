@@ -44,30 +44,36 @@ _MODULES: dict[str, tuple[Any, dict[str, Any]]] = {
 class Host:
     """The provision host. `start` starts its order server."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        certified = certificates.make(folder / "certificates", f"IP:{ADDRESS}")
+    def __init__(self, folder: Path, address: str = ADDRESS) -> None:
+        self.folder, self.address = folder, address
+        certified = certificates.make(folder / "certificates", f"IP:{address}")
         (folder / "ca.pem").write_bytes((certified / "ca.pem").read_bytes())
-        sha256 = hashlib.sha256(_CONTENT).hexdigest()
-        self.image: dict[str, Any] = {"sha256": sha256, "bytes": len(_CONTENT), "raw_sha256": "a" * 64}
-        self.image |= {"raw_bytes": 24 << 20, "root_start": 2 << 20}
-        boot, served = folder / "images" / IMAGE / "boot", folder / "served"
-        for one in (boot, served / "images", served / "media"):
+        served = folder / "served"
+        for one in (folder / "images" / IMAGE, served / "images", served / "media"):
             one.mkdir(parents=True)
-        (boot.parent / "image.json").write_text(json.dumps(self.image))
-        for name in {*BOOT_FILES, *(one for row in LOADERS.values() for one in row.values())}:
-            (boot / name).write_bytes(name.encode() * 100)
-        (served / image_path(sha256)[1:]).write_bytes(_CONTENT)
+        self.image = self.place_image(folder / "images" / IMAGE, served)
         with socket.socket() as free:
-            free.bind((ADDRESS, 0))
+            free.bind((address, 0))
             self.port: int = free.getsockname()[1]
-        settings = {"address": ADDRESS, "port": self.port, "orders": str(folder / "orders"), "served": str(served)}
+        settings = {"address": address, "port": self.port, "orders": str(folder / "orders"), "served": str(served)}
         settings |= {"certificate": str(certified / "server.pem"), "key": str(certified / "server.key")}
         (folder / "settings.json").write_text(json.dumps(settings))
         self.log = folder / "server.log"
         network.make_folder(folder / "network")
         self._process: subprocess.Popen[bytes] | None = None
         self._network: subprocess.Popen[bytes] | None = None
+
+    def place_image(self, image: Path, served: Path) -> dict[str, Any]:
+        """Make the image: image.json and the folder `boot` in its folder, and its file below `served`. Return image.json."""
+        sha256 = hashlib.sha256(_CONTENT).hexdigest()
+        facts: dict[str, Any] = {"sha256": sha256, "bytes": len(_CONTENT), "raw_sha256": "a" * 64}
+        facts |= {"raw_bytes": 24 << 20, "root_start": 2 << 20}
+        (image / "image.json").write_text(json.dumps(facts))
+        (image / "boot").mkdir()
+        for name in {*BOOT_FILES, *(one for row in LOADERS.values() for one in row.values())}:
+            (image / "boot" / name).write_bytes(name.encode() * 100)
+        (served / image_path(sha256)[1:]).write_bytes(_CONTENT)
+        return facts
 
     @property
     def ca(self) -> Path:
@@ -77,7 +83,7 @@ class Host:
     @property
     def url(self) -> str:
         """Return the address of the order server."""
-        return f"https://{ADDRESS}:{self.port}"
+        return f"https://{self.address}:{self.port}"
 
     def start(self) -> None:
         """Start the order server, and wait until it answers."""
@@ -89,8 +95,8 @@ class Host:
         context = ssl.create_default_context(cafile=str(self.ca))
         while True:
             try:
-                with socket.create_connection((ADDRESS, self.port), 1) as plain:
-                    context.wrap_socket(plain, server_hostname=ADDRESS).close()
+                with socket.create_connection((self.address, self.port), 1) as plain:
+                    context.wrap_socket(plain, server_hostname=self.address).close()
                 return
             except OSError:
                 if time.monotonic() > until or self._process.poll() is not None:

@@ -11,7 +11,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.provision.network
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.order_server import OrderServer, listen
 from lab.guest.bare import ADDRESS, HOST, Identity
 from lab.guest.recipe import MASKED
+from lab.machines import DEFAULT_RELEASE
 from lab.paths import image_cache, one_at_a_time
 from lab.shell import say
 from tests.kit.provision import certificates, network
@@ -40,22 +41,24 @@ RECIPE = Recipe(
     components=("main",),
     spare_mib=16,
 )
-KEPT = 2
+NODE_RECIPE = replace(RECIPE, release=DEFAULT_RELEASE)
+"""For nodes of a cluster whose controller is a container of the lab: of the same release."""
+KEPT = 4
 MEDIUM = Way()
 _PREFIX = "metal-"
 
 
-def image() -> Path:
+def image(recipe: Recipe = RECIPE) -> Path:
     """Return the folder of the image, which is built if the cache does not have it."""
     parts = [
-        RECIPE.digest,
+        recipe.digest,
         *((build_image.INSTALLER / name).read_text() for name in ("finish.sh", "hooks/bedplate", "scripts/bedplate")),
     ]
     with one_at_a_time():
         wanted = image_cache() / f"{_PREFIX}{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:12]}"
         if not (wanted / "image.json").exists():
             say("metal", "building an image of Debian (minutes; once per recipe)")
-            facts = build_image.build(RECIPE, wanted)
+            facts = build_image.build(recipe, wanted)
             say("metal", f"built: {int(str(facts['bytes'])) >> 20} MiB")
         os.utime(wanted)
         others = sorted(image_cache().glob(f"{_PREFIX}*"), key=lambda path: path.stat().st_mtime)
@@ -64,7 +67,7 @@ def image() -> Path:
         return wanted
 
 
-def _boot(built: Path, folder: Path) -> Path:
+def boot_folder(built: Path, folder: Path) -> Path:
     """Return a boot folder with the installer of this checkout: the kernel unpacks it over that of the image."""
     folder.mkdir()
     for name in ("vmlinuz", "efi.img", *(one for row in LOADERS.values() for one in row.values())):
@@ -138,7 +141,7 @@ def provision_host(folder: Path, bridge: tuple[str, str] | None = None) -> Itera
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"https://{host}:{server.server_address[1]}"
     answers = NetworkBoot(network.make_folder(folder / "network", network.NOBODY)) if bridge else None
-    boot = _boot(built, folder / "boot")
+    boot = boot_folder(built, folder / "boot")
     desk = arming.Desk(folder / "state", folder / "served", boot, certified / "ca.pem", url, WORDS, network=answers)
     try:
         yield Host(folder, desk, server, facts, address, host)
