@@ -16,7 +16,6 @@ import yaml
 
 from lab import scenario_run
 from lab.paths import ROOT
-from lab.scenario_site import CLUSTER_PATH, ssh
 from tests.kit.provision import machine, small_image
 from tests.kit.provision.small_image import SmallImage
 
@@ -24,14 +23,15 @@ HOST, NODE = "ctl1", "node1"
 FOLDER = "/var/lib/bedplate/provision"
 ADDRESS = "10.215.31.10"
 PORT = 8443
-HERE = ROOT / "molecule/provision"
+SCENARIO = "provision"
+HERE = ROOT / "molecule" / SCENARIO
 _BOOT = f"{FOLDER}/images/kit/boot"
 _TOKEN = re.compile(r"token=([0-9a-f]{64})")
 
 
 def done(name: str, command: str) -> str:
     """Return the output of a command on a machine, which must succeed."""
-    found = ssh(name, command)
+    found = scenario_run.ssh(SCENARIO, "root", name, command)
     assert found.returncode == 0, f"{name}: {command}\n{found.stdout}\n{found.stderr}"
     return found.stdout
 
@@ -51,7 +51,7 @@ class Site:
         self.folder = folder
         self.image: SmallImage = small_image.make(folder / "image")
         self.path = folder / "provision.bedplate.yml"
-        data: dict[str, Any] = yaml.safe_load(CLUSTER_PATH.read_text())
+        data: dict[str, Any] = yaml.safe_load((HERE / "provision.bedplate.yml").read_text())
         row = {"os": "debian-13", "file": str(self.image.path), "sha256": self.image.sha256}
         self.data = {**data, "images": {"tiny": row}}
         self.write()
@@ -66,7 +66,7 @@ class Site:
     def run(self, *arguments: str, playbook: Path = ROOT / "playbooks/provision_host.yml") -> Any:
         """Run a playbook of the site."""
         boots = '--extra-vars={"image_boots": {"tiny": "kit"}}'
-        return scenario_run.run("provision", playbook, self.path, boots, *arguments)
+        return scenario_run.run(SCENARIO, playbook, self.path, boots, *arguments)
 
     def apply(self, *arguments: str) -> int:
         """Run the playbook, which must succeed, and return how many tasks changed the host."""
