@@ -36,7 +36,7 @@ def account_resource(state: State, number: str) -> Json:
     return {
         "UserName": account["UserName"],
         "Password": None,
-        "RoleId": account["RoleId"] or None,
+        "RoleId": account["RoleId"] or "None",
         "Enabled": account["Enabled"],
         "Locked": account["Locked"],
         "AccountTypes": ["Redfish"],
