@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import socket
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -26,19 +27,22 @@ OWN, OTHER = Identity().mac, "52:54:00:be:d9:77"
 
 
 @pytest.fixture(scope="module")
-def provision(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+def provision() -> Iterator[Host]:
     lab_host.require_root()
     lab_host.install_missing(metal=True)
-    folder = tmp_path_factory.mktemp("provision")
-    # dnsmasq is not root.
-    for one in (folder, *folder.parents[:2]):
-        one.chmod(0o711)
     with (
+        tempfile.TemporaryDirectory(prefix="bedplate-boot-") as name,
         bridge.bridge(),
-        metal.provision_host(folder, (bridge.HOST, bridge.MACHINE)) as one,
-        network.dnsmasq(folder / "network", bridge.HOST, bridge.NETWORK),
+        metal.provision_host(_open(Path(name)), (bridge.HOST, bridge.MACHINE)) as one,
+        network.dnsmasq(Path(name) / "network", bridge.HOST, bridge.NETWORK),
     ):
         yield one
+
+
+def _open(folder: Path) -> Path:
+    """Let dnsmasq, which is not root, enter a folder."""
+    folder.chmod(0o711)
+    return folder
 
 
 def machine(folder: Path, *, bios: bool = False) -> BareMachine:
@@ -91,24 +95,29 @@ def tftp(path: str) -> bytes:
 
 @pytest.mark.step
 def test_only_a_machine_with_an_open_order_gets_an_address(provision: Host) -> None:
-    assert network.offer(NEIGHBOUR, OWN) == ("", "")
+    address, folder = bridge.MACHINE.partition("/")[0], OWN.replace(":", "-")
+    assert network.offer(NEIGHBOUR, OWN).address == ""
     for way in (Way(HTTP), Way(PXE, BIOS), Way(PXE, UEFI)):
         provision.arm(way=way)
-        address, file = network.offer(NEIGHBOUR, OWN)
-        assert address == bridge.MACHINE.partition("/")[0]
-        assert bool(file) == (way.method == PXE)
-        assert network.offer(NEIGHBOUR, OTHER) == ("", "")
-        if file:
-            folder = OWN.replace(":", "-")
-            # Another machine has the whole root, and does not know the secret name.
-            assert tftp(f"{folder}/order.cpio")[:2] == b"\0\5"
-            assert tftp(f"../network/hosts/{provision.orders[-1]}")[:2] == b"\0\5"
-            assert tftp(f"{folder}/{file}.cfg")[:2] == b"\0\3"
+        found = network.offer(NEIGHBOUR, OWN)
+        assert found.address == address
+        assert network.offer(NEIGHBOUR, OTHER).address == ""
+        assert bool(found.name) == (way.method == PXE)
+        if way.method == PXE:
+            # A neighbour has the whole root, and does not know the secret name.
+            for path in ("order.cpio", f"{folder}/order.cpio", f"../hosts/{provision.orders[-1]}"):
+                assert tftp(path)[:2] == b"\0\5", path
+            secret = f"{folder}/{found.name}/boot.cfg"
+            assert tftp(secret)[:2] == b"\0\3"
     provision.release()
-    assert network.offer(NEIGHBOUR, OWN) == ("", "")
-    assert tftp(f"{folder}/{file}.cfg")[:2] == b"\0\5"
+    assert network.offer(NEIGHBOUR, OWN).address == ""
+    assert tftp(secret)[:2] == b"\0\5"
     log = (provision.folder / "dnsmasq.log").read_text()
-    assert file.partition("/")[0] not in log
+    assert secret not in log
+    # dnsmasq has read `hosts` at each order and each release, and still answers.
+    provision.arm(way=Way(HTTP))
+    assert network.offer(NEIGHBOUR, OWN).address == address
+    provision.release()
 
 
 @pytest.mark.step
@@ -128,7 +137,7 @@ def test_uefi_http_boot(provision: Host, tmp_path: Path) -> None:
         assert state["state"] == "written", f"{state}\n{one.console()}"
         assert state["host_key"] == ""
         provision.release()
-        assert network.offer(NEIGHBOUR, OWN) == ("", "")
+        assert network.offer(NEIGHBOUR, OWN).address == ""
         boots(provision, one, " ".join((provision.folder / "host.pub").read_text().split()[:2]))
 
 
@@ -139,5 +148,5 @@ def test_pxe(provision: Host, tmp_path: Path, firmware: str) -> None:
         state = install(provision, one, Way(PXE, firmware), lambda _medium: one.switch_on(pxe=True))
         assert state["state"] == "written", f"{state}\n{one.console()}"
         provision.release()
-        assert network.offer(NEIGHBOUR, OWN) == ("", "")
+        assert network.offer(NEIGHBOUR, OWN).address == ""
         boots(provision, one, str(state["host_key"]))

@@ -45,8 +45,8 @@ _BOOT = {
     "grub-net.efi": _GRUB.format("grubnetx64.efi.signed"),
 }
 _PXE_MODULES = ("pxe", "tftp", "normal", "linux", "configfile", "test", "echo")
-# The configuration of a machine is beside what its firmware was sent to: that name is a secret.
-_PXE = "normal (tftp,$net_default_server)/$net_pxe_boot_file.cfg\n"
+# A machine finds its configuration by the host name that DHCP has for it.
+_PXE = "normal (tftp,$net_default_server)/$net_pxe_hostname/boot.cfg\n"
 _MEDIUM_MIB = 16
 _INITRAMFS = "etc/bedplate-installer"
 

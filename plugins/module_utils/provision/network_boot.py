@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Answer machines that boot from the network: by DHCP the machines with an open order, by TFTP to each its own files.
 
-A folder of the provision host has `hosts` and `options` (a file per order, which dnsmasq reads again at SIGHUP), `tftp` (a folder per MAC)
-and `shared` (kernel, initramfs and loaders, no secrets). These four belong to the user of dnsmasq, and all in them gets that owner.
+A folder of the provision host has `hosts` (a file per order, which dnsmasq reads again at SIGHUP), `tftp` (a folder per MAC) and `shared`
+(kernel, initramfs and loaders, no secrets). These belong to the user of dnsmasq, and all in them gets that owner.
 
-The files of an order are below a random name, which only the DHCP answer to its machine has: dnsmasq gives the whole root to a machine
-without a folder.
+The files of an order are below a random name: dnsmasq gives the whole root to a machine without a folder. The machine gets the name as its
+host name by DHCP. A tag in `hosts` would be simpler, but dnsmasq 2.90 ends with SIGSEGV when it reads such a file again.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from .order_text import Order, render
 MEDIA, HTTP, PXE = "media", "http", "pxe"
 UEFI, BIOS = "UEFI", "Legacy"
 UNIT = "bedplate-boot.service"
-FOLDERS = ("hosts", "options", "tftp", "shared")
+FOLDERS = ("hosts", "tftp", "shared")
 CONFIGURATION = "dnsmasq.conf"
 KERNEL, INITRAMFS = "vmlinuz", "initrd.img"
 LOADERS: Mapping[str, Mapping[str, str]] = {
     UEFI: {"boot.efi": "shim.efi", "grubx64.efi": "grub-net.efi"},
     BIOS: {"boot.0": "grub-pxe.0"},
 }
-"""Firmware -> name by TFTP -> file of a boot folder. The first is what the firmware loads."""
+"""Firmware -> name by TFTP -> file of a boot folder."""
 _FILE, _FOLDER = 0o600, 0o700
 _LEASE = "15m"
-# The signed GRUB reads /grub/grub.cfg alone. What the firmware was sent to has a secret name, so this file, which has none, leads there.
+# The signed GRUB reads /grub/grub.cfg alone. Each NIC has a variable.
 _FIRST = """\
-for file in {files}; do
-    if [ -n "$file" ]; then configfile "/$file.cfg"; fi
+for name in {names}; do
+    if [ -n "$name" ]; then configfile "/$name/boot.cfg"; fi
 done
-""".format(files=" ".join(f'"$net_efinet{number}_boot_file"' for number in range(16)))
+""".format(names=" ".join(f'"$net_efinet{number}_hostname"' for number in range(16)))
 _SECOND = """\
 linux /{name}/vmlinuz boot=bedplate panic=0 {words}
 initrd /{name}/initrd.img /{name}/order.cpio
@@ -62,7 +62,7 @@ def configuration(folder: Path, address: str, network: str) -> str:
     """
     cidr = IPv4Network(network)
     lines = [
-        "# Written by bedplate: docs/bare-metal.md. Orders write `hosts` and `options`; SIGHUP reads them again.",
+        "# Written by bedplate: docs/bare-metal.md. Orders write `hosts`; SIGHUP reads it again.",
         "port=0",
         "no-resolv",
         "no-hosts",
@@ -74,7 +74,13 @@ def configuration(folder: Path, address: str, network: str) -> str:
         f"dhcp-range={cidr.network_address},static,{cidr.netmask},{_LEASE}",
         "dhcp-ignore=tag:!known",
         f"dhcp-hostsfile={folder / 'hosts'}",
-        f"dhcp-optsfile={folder / 'options'}",
+        # The host is on this network.
+        "dhcp-option=option:router",
+        "dhcp-match=set:bios,option:client-arch,0",
+        "dhcp-match=set:efi,option:client-arch,7",
+        "dhcp-match=set:efi,option:client-arch,9",
+        "dhcp-boot=tag:bios,boot.0",
+        "dhcp-boot=tag:efi,boot.efi",
         # Leases are as good as their orders: none outlives the process.
         "leasefile-ro",
         "enable-tftp",
@@ -122,15 +128,13 @@ class NetworkBoot:
         `boot` is the boot folder of an image; with PXE, `name` is the place of its files, from `new_name`.
         """
         self.check()
-        address = IPv4Interface(order.address).ip
-        options = [f"tag:o{order.id},option:router{'' if order.gateway == 'none' else f',{order.gateway}'}"]
+        words_of_host = [order.mac, str(IPv4Interface(order.address).ip), _LEASE]
         with self._alone():
             if method == PXE:
-                file = self._place(order, boot, authority, firmware, words, name)
-                options.append(f"tag:o{order.id},option:bootfile-name,{file}")
-            self._write(self.folder / "options" / order.id, "\n".join([*options, ""]))
+                self._place(order, boot, authority, firmware, words, name)
+                words_of_host.insert(2, name.partition("/")[2])
             # Last: without this line nothing is answered.
-            self._write(self.folder / "hosts" / order.id, f"{order.mac},set:o{order.id},{address},{_LEASE}\n")
+            self._write(self.folder / "hosts" / order.id, f"{','.join(words_of_host)}\n")
             self.reload()
 
     def silence(self, order_id: str, name: str) -> None:
@@ -138,10 +142,9 @@ class NetworkBoot:
         if not self.folder.is_dir():
             return
         with self._alone():
-            files = [self.folder / kind / order_id for kind in ("hosts", "options")]
-            if known := [path for path in files if path.exists()]:
-                for path in known:
-                    path.unlink()
+            known = self.folder / "hosts" / order_id
+            if known.exists():
+                known.unlink()
                 self.reload()
             if name:
                 self._remove(self.folder / "tftp" / name)
@@ -150,13 +153,13 @@ class NetworkBoot:
                     left.unlink()
 
     def reload(self) -> None:
-        """Signal dnsmasq to read hosts and options again."""
+        """Signal dnsmasq to read `hosts` again."""
         for process in self._daemons(self.folder):
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGHUP)
 
-    def _place(self, order: Order, boot: Path, authority: bytes, firmware: str, words: str, name: str) -> str:
-        """Write the files of an order, and return what the firmware loads."""
+    def _place(self, order: Order, boot: Path, authority: bytes, firmware: str, words: str, name: str) -> None:
+        """Write the files of an order."""
         loaders = LOADERS[firmware]
         sources = {KERNEL: KERNEL, INITRAMFS: INITRAMFS, **loaders}
         if missing := [source for source in sources.values() if not (boot / source).exists()]:
@@ -167,17 +170,14 @@ class NetworkBoot:
         for folder in (machine, own):
             self._make(folder)
         for target, source in sources.items():
-            (own / target).symlink_to(self._shared(boot / source))
-        file = f"{secret}/{next(iter(loaders))}"
+            place = machine if target in loaders else own
+            atomic_link(place / target, str(self._shared(boot / source)))
         files = {"bedplate/order/order": render(order).encode(), "bedplate/order/ca.pem": authority}
         self._write(own / "order.cpio", archive.pack(files))
-        self._write(machine / f"{file}.cfg", _SECOND.format(name=secret, words=words))
+        self._write(own / "boot.cfg", _SECOND.format(name=secret, words=words))
         if firmware == UEFI:
             self._make(machine / "grub")
             self._write(machine / "grub/grub.cfg", _FIRST)
-            # A shim that finds no folder in the DHCP answer looks here.
-            atomic_link(machine / "grubx64.efi", str(self._shared(boot / "grub-net.efi")))
-        return file
 
     def _shared(self, source: Path) -> Path:
         """Return the copy of a boot file that dnsmasq may read, which all machines share."""
@@ -197,7 +197,8 @@ class NetworkBoot:
             shutil.rmtree(own)
         machine = own.parent
         # Files of another order of this MAC stay.
-        if machine.is_dir() and all(left.name in ("grub", "grubx64.efi") for left in machine.iterdir()):
+        plain = {"grub", *(name for row in LOADERS.values() for name in row)}
+        if machine.is_dir() and all(left.name in plain for left in machine.iterdir()):
             shutil.rmtree(machine)
 
     def _write(self, path: Path, data: str | bytes) -> None:

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision import network_boot
@@ -75,29 +76,41 @@ def dnsmasq(folder: Path, address: str, network: str) -> Iterator[None]:
         end(process)
 
 
-def offer(interface: str, mac: str, seconds: float = 3) -> tuple[str, str]:
-    """Send a DHCPDISCOVER of a MAC at an interface. Return the address that is offered and the bootfile, "" for none."""
+@dataclass(frozen=True)
+class Offer:
+    """What a DHCP server offers: an address and a host name, "" for none."""
+
+    address: str = ""
+    name: str = ""
+
+
+def offer(interface: str, mac: str, seconds: float = 3) -> Offer:
+    """Send DHCPDISCOVERs of a MAC at an interface, one each half second, and return the offer."""
+    # A SIGHUP that was sent before is read by then.
+    time.sleep(0.3)
     hardware, number = bytes.fromhex(mac.replace(":", "")), secrets.token_bytes(4)
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0800)) as raw:
         raw.bind((interface, 0))
-        raw.send(_discover(hardware, number))
-        until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0:
-            raw.settimeout(left)
+        raw.settimeout(0.5)
+        until, sent = time.monotonic() + seconds, 0.0
+        while time.monotonic() < until:
+            if time.monotonic() - sent > 0.5:
+                raw.send(_discover(hardware, number))
+                sent = time.monotonic()
             try:
                 frame = raw.recv(2048)
             except TimeoutError:
-                break
+                continue
             # From port 67 to port 68, an answer to this request.
             body = frame[42:]
             if frame[23:24] == b"\x11" and frame[34:38] == struct.pack("!HH", 67, 68) and body[4:8] == number:
-                return socket.inet_ntoa(body[16:20]), _option(body[240:], 67).decode()
-    return "", ""
+                return Offer(socket.inet_ntoa(body[16:20]), _option(body[240:], 12).decode())
+    return Offer()
 
 
 def _discover(mac: bytes, number: bytes) -> bytes:
     head = struct.pack("!BBBB4sHH16s6s10s192s", 1, 1, 6, 0, number, 0, 0x8000, b"", mac, b"", b"")
-    options = b"\x63\x82\x53\x63" + bytes([53, 1, 1, 55, 2, 3, 67, 60, 9]) + b"PXEClient" + b"\xff"
+    options = b"\x63\x82\x53\x63" + bytes([53, 1, 1, 55, 2, 3, 12, 60, 9]) + b"PXEClient" + b"\xff"
     body = head + options + bytes(60)
     udp = struct.pack("!HHHH", 68, 67, 8 + len(body), 0) + body
     start = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 0, 0, 64, 17, 0, bytes(4), b"\xff" * 4)
