@@ -112,8 +112,6 @@ def test_only_a_machine_with_an_open_order_gets_an_address(provision: Host) -> N
     provision.release()
     assert network.offer(NEIGHBOUR, OWN).address == ""
     assert tftp(secret)[:2] == b"\0\5"
-    log = (provision.folder / "dnsmasq.log").read_text()
-    assert secret not in log
     # dnsmasq has read `hosts` at each order and each release, and still answers.
     provision.arm(way=Way(HTTP))
     assert network.offer(NEIGHBOUR, OWN).address == address

@@ -18,7 +18,7 @@ from ..gpu import gpu_drift
 from ..gpu.containers.container_drift import ContainerReader
 from ..health.report import control_drift, node_drift
 from ..primitives.reboot_notes import NOTES, reasons
-from ..provision import host_drift, image_drift
+from ..provision import boot_drift, host_drift, image_drift
 from ..rdma import rdma_drift
 from ..slurm.accounting import accounts_drift, database_settings
 from ..slurm.backup import backup_drift
@@ -77,6 +77,7 @@ READERS: dict[str, Reader] = {
     "node_health": node_drift.findings,
     "health_control": control_drift.findings,
     "provision": host_drift.findings,
+    "network_boot": boot_drift.findings,
     "image": image_drift.findings,
     "files_alone": _files_alone,
 }

@@ -12,6 +12,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.provision.certifi
 
 from ..cluster import Cluster
 from ..parts.decision import Decision, Step
+from . import network_boot_part
 
 DIRECTORY = "/var/lib/bedplate/provision"
 """Folder of the provision host, as provision.yml expects it."""
@@ -51,7 +52,9 @@ def decide(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> Decision 
     certificate = {"folder": _TLS, "authority": AUTHORITY, "address": stated.address}
     step = Step("bedplate.cluster.provision_certificate", certificate, phases=["files", "services"])
     expected = {"address": stated.address, "port": port, "authority": AUTHORITY, "days": LEFT}
-    return Decision({_BASE: {}, _PART: values}, {_PART: expected}, {"certificate": [step]})
+    network = network_boot_part.decide(cluster, DIRECTORY)
+    parts = {_BASE: {}, _PART: values, **network.parts}
+    return Decision(parts, {_PART: expected, **network.expected}, {"certificate": [step]})
 
 
 def mistakes(choices: Mapping[str, Any]) -> Iterator[str]:

@@ -26,6 +26,7 @@ from lab.guest.recipe import MASKED
 from lab.machines import DEFAULT_RELEASE
 from lab.paths import image_cache, one_at_a_time
 from lab.shell import say
+from tests.kit import ROOT
 from tests.kit.provision import certificates, network
 
 # Without `lsm=`: under Secure Boot the kernel must have its integrity module.
@@ -126,7 +127,6 @@ def provision_host(folder: Path, bridge: tuple[str, str] | None = None) -> Itera
     built = image()
     facts = json.loads((built / "image.json").read_text())
     host, address = bridge or (HOST, ADDRESS)
-    # Firmware of 2022 verifies RSA.
     certified = certificates.make(folder / "certificates", f"IP:{host}", rsa=bridge is not None)
     for name in ("images", "media"):
         (folder / "served" / name).mkdir(parents=True)
@@ -138,6 +138,9 @@ def provision_host(folder: Path, bridge: tuple[str, str] | None = None) -> Itera
     settings = {"address": own, "port": 0, "orders": str(folder / "state"), "served": str(folder / "served")}
     settings.update(certificate=str(certified / "server.pem"), key=str(certified / "server.key"))
     server = listen(settings)
+    if bridge:
+        # OVMF of 2022 has neither elliptic curves nor, with Python's choice of ciphers, another way to a key.
+        server.context.load_dh_params(str(ROOT / "roles/provision/files/ffdhe2048.pem"))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"https://{host}:{server.server_address[1]}"
     answers = NetworkBoot(network.make_folder(folder / "network", network.NOBODY)) if bridge else None

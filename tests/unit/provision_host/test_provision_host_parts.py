@@ -139,3 +139,31 @@ def test_variables_of_the_role_are_no_mistakes_of_the_playbook_and_others_are() 
     given = {"provision_nodes": "a1", "provision_drop_ins": {}}
     assert provision_variables.mistakes(given) == []
     assert provision_variables.mistakes({**given, "provision_dropins": {}})
+
+
+NETWORK = """\
+networks:
+  management: {cidr: 10.0.0.0/24, start: 10.0.0.11}
+  bmc: {cidr: 10.1.0.0/24, start: 10.1.0.11}
+  provision: {cidr: 10.2.0.0/24}
+profiles:
+  cpu: {sockets: 1, cores_per_socket: 2, memory_mib: 1024, bmc: {}, boot: {METHOD}}
+provision: {host: ctl2, address: 10.2.0.5}
+"""
+
+
+@pytest.mark.parametrize(("method", "answers"), [("media", False), ("http", True), ("pxe", True)])
+def test_machines_are_answered_where_a_profile_boots_from_the_network(
+    tmp_path: Path, method: str, answers: bool
+) -> None:
+    path = tmp_path / "c.bedplate.yml"
+    own = [line for line in TEXT.splitlines() if not line.startswith(("networks", "profiles"))]
+    path.write_text("\n".join([*own, NETWORK.replace("METHOD", f"method: {method}")]))
+    decision = provision_part.decide(load(str(path)), "ctl2", {"port": 8443})
+    assert decision
+    part = "network_boot" if answers else "network_boot_absent"
+    assert [name for name in decision.parts if name.startswith("network_boot")] == [part]
+    assert ("network_boot" in decision.expected) == answers
+    if answers:
+        lines = decision.parts[part]["configuration"].splitlines()
+        assert {"listen-address=10.2.0.5", "dhcp-range=10.2.0.0,static,255.255.255.0,15m"} <= set(lines)
