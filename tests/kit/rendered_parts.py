@@ -61,6 +61,7 @@ profiles:
     sockets: 1
     cores_per_socket: 2
     memory_mib: 1024
+    boot: {method: pxe}
 racks:
   r1: {nodes: "a[1-2]", profile: tray, nvlink_domain: 2}
   r2: {nodes: b1, profile: b200}

@@ -22,7 +22,7 @@ _PART = "network_boot"
 def decide(cluster: Cluster, directory: str) -> Decision:
     """Return the parts of the provision host whose folder is `directory`: the daemon, or its end if all machines boot from media."""
     stated = cluster.provision
-    methods = {profile.metal.method for profile in cluster.profiles.values() if profile.metal.has_bmc}
+    methods = {profile.metal.method for profile in cluster.profiles.values()}
     if stated is None or methods <= {MEDIA}:
         return Decision({f"{_PART}_absent": {}})
     network = cluster.networks.get("provision") or cluster.networks["management"]
