@@ -6,16 +6,14 @@ Two values at odds are a finding: the machine was exchanged, the source is wrong
 
 from __future__ import annotations
 
-import fcntl
-import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.files import atomic_write
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 
+from ..common.folder_lock import folder_alone
 from . import machine_record
 from .machine_record import NOTHING, Machine, Record, RecordError, identity
 from .machine_values import UNIQUE
@@ -160,7 +158,7 @@ def update(
     path = machine_record.path_of(cluster_file)
     if path is None:
         raise RecordError([f"{cluster_file}: the name of a cluster file ends with .bedplate.yml."])
-    with _alone(path.parent):
+    with folder_alone(path.parent):
         before = machine_record.read_text(path)
         record = machine_record.record_of(path, before, names) if before else {}
         comparison = compare(record, found, replaced)
@@ -169,14 +167,3 @@ def update(
         if write and before != after:
             atomic_write(path, after)
     return Update(path, comparison, before, after)
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Let one process after the other read and write."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

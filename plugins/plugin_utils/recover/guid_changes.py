@@ -3,10 +3,7 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +11,7 @@ from typing import Any
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.files import atomic_write
 
 from ..cluster import Cluster, Node
+from ..common.folder_lock import folder_alone
 from ..fabric.core import guid_record
 from ..fabric.core.guid_record import Record
 
@@ -111,7 +109,7 @@ def taken(record: Record, found: Sequence[GuidChange]) -> list[str]:
 
 def accept(path: Path, found: Sequence[GuidChange]) -> None:
     """Write the new GUIDs of these adapters, and leave all other lines. Raises guid_record.RecordError or OSError."""
-    with _alone(path.parent):
+    with folder_alone(path.parent):
         record = guid_record.read(path)
         if both := taken(record, found):
             raise guid_record.RecordError("\n".join(both))
@@ -130,16 +128,6 @@ def proposal(path: Path, found: Sequence[GuidChange]) -> str:
             "If the adapters are new, repeat the command with -e recover_guids=accept: it writes them there",
         ]
     )
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _shown(guids: Mapping[str, str], sort: str) -> str:

@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.files import atomic_write
 
+from ..common.folder_lock import folder_alone
 from . import host_keys
 from .host_keys import HostKeyError, Replacement
 
@@ -29,7 +27,7 @@ def write(files: Sequence[Path], new: Replacement, check: bool = False) -> list[
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not path.parent.is_dir():
                 continue
-            with _alone(path.parent):
+            with folder_alone(path.parent):
                 before = host_keys.read(path)
                 after = new.applied(before, adds=number == 0)
                 if after == before:
@@ -41,14 +39,3 @@ def write(files: Sequence[Path], new: Replacement, check: bool = False) -> list[
         except OSError as error:
             raise HostKeyError(f"{path}: cannot be written: {error.strerror}") from error
     return changed
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Hold the folder: workers of one run write one after the other. The kernel releases it with the process."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
