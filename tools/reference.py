@@ -232,7 +232,8 @@ def dialects_page() -> str:
     """Return the page of how BMCs differ, from dialects.json."""
     path = "plugins/plugin_utils/redfish/resources/dialects.json"
     table = json.loads((ROOT / path).read_text(encoding="utf-8"))
-    rows, commits = table["rows"], ", ".join(f"{name} {commit[:8]}" for name, commit in table["commits"].items())
+    rows, always = table["rows"], table["always"]
+    commits = ", ".join(f"{name} {commit[:8]}" for name, commit in table["commits"].items())
     lines = [
         "# Dialects of BMCs\n\n",
         NOTE.format(path),
@@ -245,8 +246,9 @@ def dialects_page() -> str:
         ("source", "code, release notes or issues of a project that commands such BMCs"),
         ("manual", "documents of the vendor alone"),
     ):
-        names = [f"`{row['id']}`" for row in rows if row["known_from"] == known]
-        lines.append(f"* Known from `{known}` ({meaning}), rows: {len(names)}. {', '.join(names)}\n")
+        names = [f"`{row['id']}`" for row in [*rows, *always] if row["known_from"] == known]
+        if names:
+            lines.append(f"* Known from `{known}` ({meaning}), rows: {len(names)}. {', '.join(names)}\n")
     for row in rows:
         conditions = "; ".join(_condition(one) for one in row["when"])
         changes = ", ".join(f"`{name}: {json.dumps(value)}`" for name, value in row["changes"].items())
@@ -254,6 +256,14 @@ def dialects_page() -> str:
             f"\n## {row['id']}\n\n{row['about']} {row['effect']}\n\n* Recognised by: {conditions}\n* Changes: {changes}\n"
             f"* Seen: {row['seen']}\n* Known from {row['known_from']}: {row['source']}\n"
         )
+    lines.append(
+        "\n# Expected of every BMC\n\nThese differences are not recognised: bedplate is ready for them everywhere.\n"
+    )
+    lines += [
+        f"\n## {row['id']}\n\n{row['about']} {row['effect']}\n\n* Seen: {row['seen']}\n"
+        f"* Known from {row['known_from']}: {row['source']}\n"
+        for row in always
+    ]
     return "".join(lines)
 
 

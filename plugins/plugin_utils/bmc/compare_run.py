@@ -14,6 +14,7 @@ from ..cluster.schema import reader
 from ..cluster.schema.metal_section import BIOS_FOLDER, FIRMWARE_FOLDER
 from ..redfish.client import Client
 from ..redfish.live_reader import reader_of
+from ..redfish.machine_reading import FIRMWARE as FIRMWARE_PART
 from ..redfish.machine_reading import read_machine
 from ..redfish.profiles import bios, firmware
 from ..redfish.profiles.firmware import FirmwareRow
@@ -98,9 +99,12 @@ def comparison(
 
     def compared(client: Client) -> Compared:
         target = targets[client.bmc.node]
-        machine = read_machine(client, serial=target.recorded.serial, only=())
-        require_identity(client.error, target, machine)
         profile = profiles[name_of(target, subject)]
+        is_firmware = isinstance(profile, FirmwareProfile)
+        machine = read_machine(client, serial=target.recorded.serial, only=(FIRMWARE_PART,) if is_firmware else ())
+        require_identity(client.error, target, machine)
+        if is_firmware and not machine.dialect.firmware_listed:
+            return Compared([firmware.not_listed()], {"profile": profile.name})
         get = reader_of(client)
         if isinstance(profile, FirmwareProfile):
             return _firmware(profile, get)

@@ -26,8 +26,8 @@ _BUSES = {"nvme": "nvme", "nvmeoverfabrics": "nvme", "sas": "sas", "sata": "sata
 
 def serial_of(machine: Machine) -> str:
     """Return the serial number as DMI shows it, "" for a placeholder. Dell has it as SKU; its SerialNumber is that of the board."""
-    own = machine.system
-    text = own.sku if own.sku and own.manufacturer.casefold().startswith("dell") else machine.serial
+    is_sku = machine.dialect.serial_from == "SKU"
+    text = machine.system.sku if is_sku and machine.system.sku else machine.serial
     return normal(SERIAL, text)
 
 

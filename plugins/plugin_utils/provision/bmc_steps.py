@@ -72,7 +72,7 @@ def start(client: Client, job: BmcJob) -> bool:
     machine = _machine(client, job, PENDING)
     shown = boot_override.read_override(client, machine)
     boot = shown.pending or shown.now
-    if boot.is_off or boot.target != _TARGETS[job.method]:
+    if boot.is_off or boot.target != boot_override.target_of(machine, _TARGETS[job.method]):
         return False
     power.set_power(client, machine, power.RESET)
     return True

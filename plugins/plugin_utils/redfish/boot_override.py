@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from . import http_boot_uri
 from .client import Answer, Client
 from .errors import UNSUPPORTED, BmcError
 from .machine import Boot, Machine
-from .machine_reading import boot_of, read_system
+from .machine_reading import read_system
+from .machine_resources import boot_of
 from .read_back import Change, not_taken, write_until_taken
+from .resources.dialects import BIOS_ATTRIBUTE, VIRTUAL_CD_ONLY_BY_ATTRIBUTES
 from .tasks import finished
 
 CD, HTTP, PXE = "Cd", "UefiHttp", "Pxe"
@@ -64,6 +67,11 @@ def read_override(client: Client, machine: Machine) -> Shown:
     return Shown(system.boot or Boot(), found, system.etag, pending.etag if pending else "")
 
 
+def target_of(machine: Machine, target: str) -> str:
+    """Return the boot target as this BMC names it."""
+    return machine.dialect.cd_target if target == CD else target
+
+
 def set_override(client: Client, machine: Machine, wanted: Override) -> Change:
     """Let the next boot, and only that one, be from `wanted`.
 
@@ -74,13 +82,16 @@ def set_override(client: Client, machine: Machine, wanted: Override) -> Change:
         raise client.error(
             UNSUPPORTED, "the system has no boot override", "Use IPMI for this node.", path=machine.system.path
         )
-    _check(client, machine, boot, wanted)
-    before = shown_in(machine)
+    in_bios = machine.dialect.http_boot == BIOS_ATTRIBUTE
+    goal = Boot("Once", target_of(machine, wanted.target), wanted.mode, "" if in_bios else wanted.uri)
+    _check(client, machine, boot, goal)
+    is_new_uri = bool(wanted.uri) and in_bios and http_boot_uri.set_uri(client, machine, wanted.uri)
 
     def is_taken(found: Shown) -> bool:
-        return _is(found.pending or found.now, wanted)
+        return _is(found.pending or found.now, goal)
 
-    return _apply(client, machine, before, str(wanted), lambda shown: _body(shown, wanted), is_taken)
+    change = _apply(client, machine, shown_in(machine), str(wanted), lambda _shown: _body(machine, goal), is_taken)
+    return replace(change, changed=True) if is_new_uri else change
 
 
 def clear_override(client: Client, machine: Machine) -> Change:
@@ -96,7 +107,7 @@ def clear_override(client: Client, machine: Machine) -> Change:
     def body(shown: Shown) -> dict[str, str]:
         boot = shown.pending or shown.now
         target = {"BootSourceOverrideTarget": "None"} if "None" in (boot.targets or ("None",)) else {}
-        return {"BootSourceOverrideEnabled": "Disabled", **target, **_mode(boot, boot.mode)}
+        return {"BootSourceOverrideEnabled": "Disabled", **target, **_mode(machine, boot.mode)}
 
     return _apply(client, machine, shown_in(machine), "Disabled", body, is_taken)
 
@@ -145,33 +156,39 @@ def _write(client: Client, path: str, body: Mapping[str, str], etag: str, shown:
         return finished(client, client.patch(path, {"Boot": rest}, etag))
 
 
-def _check(client: Client, machine: Machine, boot: Boot, wanted: Override) -> None:
+def _check(client: Client, machine: Machine, boot: Boot, goal: Boot) -> None:
+    """Refuse, before the first write, what this BMC cannot do."""
     targets = boot.targets or (machine.system.boot.targets if machine.system.boot else ())
     has_uri = boot.has_uri or bool(machine.system.boot and machine.system.boot.has_uri)
     remedy = "Set another `boot.method` in the profile."
-    if targets and wanted.target not in targets:
-        what = f"no boot target {wanted.target}; the BMC offers {', '.join(targets)}"
-        raise client.error(UNSUPPORTED, what, remedy, path=machine.system.path)
-    if wanted.uri and not has_uri:
-        raise client.error(UNSUPPORTED, "no HttpBootUri", remedy, path=machine.system.path)
+    if goal.target == VIRTUAL_CD_ONLY_BY_ATTRIBUTES:
+        what = "the boot target Cd of this BMC is the physical drive, not the virtual one"
+        remedy = "Update the firmware of the BMC, or set another `boot.method` in the profile."
+    elif targets and goal.target not in targets:
+        what = f"no boot target {goal.target}; the BMC offers {', '.join(targets)}"
+    elif goal.uri and not has_uri:
+        what = "no HttpBootUri"
+    elif not machine.dialect.boot_mode_writable and boot.mode not in ("", goal.mode):
+        what = (
+            f"boot mode {boot.mode}, and the profile needs {goal.mode}; this BMC does not change it with the override"
+        )
+        remedy = "Set the boot mode in the settings of the BIOS."
+    else:
+        return
+    raise client.error(UNSUPPORTED, what, remedy, path=machine.system.path)
 
 
-def _is(found: Boot, wanted: Override) -> bool:
-    is_mode = not found.has_mode or not found.mode or found.mode == wanted.mode
-    return (
-        found.enabled == "Once"
-        and found.target == wanted.target
-        and is_mode
-        and (not wanted.uri or found.uri == wanted.uri)
-    )
+def _is(found: Boot, goal: Boot) -> bool:
+    is_mode = found.mode in ("", goal.mode)
+    return found.enabled == "Once" and found.target == goal.target and is_mode and goal.uri in ("", found.uri)
 
 
-def _body(shown: Shown, wanted: Override) -> dict[str, str]:
+def _body(machine: Machine, goal: Boot) -> dict[str, str]:
     """Return the whole override: some BMCs refuse a part of it, others reset the missing properties."""
-    uri = {"HttpBootUri": wanted.uri} if wanted.uri else {}
-    found = {"BootSourceOverrideEnabled": "Once", "BootSourceOverrideTarget": wanted.target}
-    return {**found, **_mode(shown.pending or shown.now, wanted.mode), **uri}
+    uri = {"HttpBootUri": goal.uri} if goal.uri else {}
+    found = {"BootSourceOverrideEnabled": "Once", "BootSourceOverrideTarget": goal.target}
+    return {**found, **_mode(machine, goal.mode), **uri}
 
 
-def _mode(boot: Boot, mode: str) -> dict[str, str]:
-    return {_MODE: mode} if boot.has_mode and mode else {}
+def _mode(machine: Machine, mode: str) -> dict[str, str]:
+    return {_MODE: mode} if machine.dialect.boot_mode_writable and mode else {}

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .resources.dialects import STANDARD, Dialect
+
 
 @dataclass(frozen=True)
 class Boot:
     """Boot override: `enabled` is Disabled, Once or Continuous, `target` and `mode` as of Redfish, `uri` is HttpBootUri.
 
-    `targets` and `modes` are the allowable values, empty if the BMC does not list them. `has_uri`: the BMC has HttpBootUri. `has_mode`: the
-    BMC has BootSourceOverrideMode.
+    `targets` and `modes` are the allowable values, empty if the BMC does not list them. `has_uri`: the BMC has HttpBootUri.
     """
 
     enabled: str = ""
@@ -21,7 +22,6 @@ class Boot:
     targets: tuple[str, ...] = ()
     modes: tuple[str, ...] = ()
     has_uri: bool = False
-    has_mode: bool = False
 
     @property
     def is_off(self) -> bool:
@@ -143,8 +143,7 @@ class Machine:
     """A machine. `pending` is the boot override of the settings object, None without one; `pending_etag` is its ETag.
 
     `other_systems` are paths of further Systems, such as a GPU baseboard. `unread` is path -> reason for optional resources that the BMC
-    failed to show. `vendor` and `product` are of ServiceRoot. `cd_target` is the boot target of the virtual CD, and `eject_s` the
-    seconds in which a slot may still show an ejected medium; both are of the dialect.
+    failed to show. `vendor` and `product` are of ServiceRoot. `dialect` is how the BMC differs, as far as the parts that were read need it.
     """
 
     node: str
@@ -161,8 +160,7 @@ class Machine:
     chassis_serial: str = ""
     other_systems: tuple[str, ...] = ()
     unread: tuple[tuple[str, str], ...] = ()
-    cd_target: str = "Cd"
-    eject_s: float = 0.0
+    dialect: Dialect = STANDARD
 
     @property
     def serial(self) -> str:

@@ -6,30 +6,41 @@ The system is required. Other resources are optional: a BMC that fails to show o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from .client import Answer, Client
 from .errors import MISSING, NOT_JSON, OTHER, STOPPED, TIMEOUT, UNREACHABLE, UNSUPPORTED, BmcError
-from .fields import Resource, flag, link, links, number, part, parts, text, texts
-from .machine import Boot, Drive, Machine, Manager, Nic, Reset, Slot, System, plain_mac
-from .resources.dialects import Dialect
+from .fields import Resource, flag, link, links, part, parts, text, texts
+from .live_reader import reader_of
+from .machine import Drive, Machine, Manager, Nic, Slot, System, plain_mac
+from .machine_resources import boot_of, drive_of, nic_of, slot_of, system_of
+from .resources.dialects import BIOS_ATTRIBUTE, Dialect, recognise
+from .resources.evidence import LazyEvidence
 
 NICS, DRIVES, SLOTS, MANAGER, PENDING = "nics", "drives", "slots", "manager", "pending"
 ALL = frozenset({NICS, DRIVES, SLOTS, MANAGER, PENDING})
+FIRMWARE = "firmware"
+"""A part that only the dialect has: whether the BMC lists its firmware."""
+_FIELDS = {
+    PENDING: ("boot_written_at", "boot_mode_writable", "http_boot", "cd_target"),
+    SLOTS: ("media_insert", "media_slots", "media_slot", "media_settle"),
+    FIRMWARE: ("firmware_listed",),
+}
+"""Part -> fields of the dialect that commands of this part use. Rows of other fields would cost requests."""
+_EVERY = ("serial_from", "reset_types_at", "retry_power_conflict")
 _MOST_SYSTEMS, _MOST_PAGES, _MOST_MEMBERS = 16, 50, 512
 _FATAL = (UNREACHABLE, TIMEOUT, STOPPED)
 T = TypeVar("T")
-STANDARD = Dialect()
 
 
 def read_machine(
-    client: Client, *, serial: str = "", only: Collection[str] = ALL, dialect: Dialect = STANDARD
+    client: Client, *, serial: str = "", only: Collection[str] = ALL, dialect: Dialect | None = None
 ) -> Machine:
     """Return the machine. `serial` is the declared one: it decides between several systems that can boot. `only` names optional parts.
 
-    `dialect` decides where Boot is written, and which slots are commanded (resources/dialects.py).
+    The dialect is recognised (resources/dialects.py) unless the caller states it.
     Raises BmcError: kind unsupported if no system can be chosen.
     """
     root = client.root or client.get("/redfish/v1/")
@@ -38,15 +49,21 @@ def read_machine(
     if not path:
         raise client.error(UNSUPPORTED, "no Systems in ServiceRoot", "Use IPMI for this node.", path=root.path)
     paths = [one for page in reader.pages(path) for one in links(page.body, "Members")][:_MOST_SYSTEMS]
-    systems = [system_of(client.get(one)) for one in paths]
-    system = _chosen(client, systems, serial, path)
-    system = reader.with_reset_types(system)
-    if dialect.boot_written_at == "sd":
+    answers = {one: client.get(one) for one in paths}
+    systems = {one: system_of(answer) for one, answer in answers.items()}
+    at, system = _chosen(client, systems, serial, path)
+    slots = list(reader.slots(system)) if SLOTS in only else []
+    linked = reader.settings(system.settings_path) if PENDING in only else None
+    known: dict[str, Any] = {"media": tuple(slots)} if SLOTS in only else {}
+    known |= {"system_settings": linked.body if linked else {}} if PENDING in only else {}
+    evidence = LazyEvidence(reader_of(client), root.body, answers[at].body, **known)
+    found = dialect or _dialect(evidence, only)
+    if found.boot_written_at == "sd" and PENDING in only:
         system = replace(system, settings_path=f"{system.path.rstrip('/')}/SD")
-    pending = (
-        reader.optional(system.settings_path, lambda: client.find(system.settings_path)) if PENDING in only else None
-    )
-    slots = tuple(one for one in reader.slots(system) if _is_used(one, dialect)) if SLOTS in only else ()
+        linked = reader.settings(system.settings_path)
+    pending = linked if linked and found.boot_written_at != "system" else None
+    if found.reset_types_at == "action_info":
+        system = reader.with_reset_types(system)
     return Machine(
         client.bmc.node,
         system,
@@ -55,16 +72,22 @@ def read_machine(
         text(root.body, "RedfishVersion"),
         tuple(reader.nics(system)) if NICS in only else (),
         tuple(reader.drives(system)) if DRIVES in only else (),
-        slots,
+        tuple(one for one in map(slot_of, slots) if _is_used(one, found)),
         reader.manager(system) if MANAGER in only else None,
         boot_of(pending.body) if pending else None,
         pending.etag if pending else "",
         "" if system.serial else reader.chassis_serial(system),
-        tuple(one.path for one in systems if one.path != system.path),
+        tuple(one.path for one in systems.values() if one.path != system.path),
         tuple(reader.unread.items()),
-        dialect.cd_target,
-        float(dialect.media_settle),
+        found,
     )
+
+
+def _dialect(evidence: LazyEvidence, parts: Collection[str]) -> Dialect:
+    """Return the dialect, as far as commands of these parts use it."""
+    names = {*_EVERY, *(name for part in parts for name in _FIELDS.get(part, ()))}
+    found = recognise(evidence, names)
+    return recognise(evidence, {*names, "bios_apply_time"}) if found.http_boot == BIOS_ATTRIBUTE else found
 
 
 def _is_used(slot: Slot, dialect: Dialect) -> bool:
@@ -80,81 +103,14 @@ def read_system(client: Client, system: System) -> System:
     return found
 
 
-def system_of(answer: Answer) -> System:
-    """Return a ComputerSystem from its resource. Reset types in an ActionInfo are not read."""
-    body = answer.body
-    action = part(body, "Actions", "#ComputerSystem.Reset")
-    target = text(action, "target")
-    return System(
-        text(body, "@odata.id") or answer.path,
-        answer.etag,
-        text(body, "Id"),
-        text(body, "SerialNumber"),
-        text(body, "SKU"),
-        text(body, "UUID"),
-        text(body, "Manufacturer"),
-        text(body, "Model"),
-        text(body, "PowerState"),
-        text(body, "BiosVersion"),
-        boot_of(body),
-        Reset(target, texts(action, "ResetType@Redfish.AllowableValues"), text(action, "@Redfish.ActionInfo"))
-        if target
-        else None,
-        text(body, "LastResetTime"),
-        link(body, "@Redfish.Settings", "SettingsObject"),
-        link(body, "Bios"),
-        link(body, "EthernetInterfaces"),
-        link(body, "Storage"),
-        link(body, "VirtualMedia"),
-        links(body, "Links", "ManagedBy"),
-        links(body, "Links", "Chassis"),
-    )
-
-
-def boot_of(body: Resource) -> Boot | None:
-    """Return the boot override of a system or of its settings object, None without one."""
-    boot = part(body, "Boot")
-    if not any(key.startswith("BootSourceOverride") for key in boot):
-        return None
-    return Boot(
-        text(boot, "BootSourceOverrideEnabled"),
-        text(boot, "BootSourceOverrideTarget"),
-        text(boot, "BootSourceOverrideMode"),
-        text(boot, "HttpBootUri"),
-        texts(boot, "BootSourceOverrideTarget@Redfish.AllowableValues"),
-        texts(boot, "BootSourceOverrideMode@Redfish.AllowableValues"),
-        "HttpBootUri" in boot,
-        "BootSourceOverrideMode" in boot,
-    )
-
-
-def slot_of(answer_or_body: Answer | Resource, path: str = "") -> Slot:
-    """Return a slot of virtual media from its resource."""
-    body = answer_or_body.body if isinstance(answer_or_body, Answer) else answer_or_body
-    etag = answer_or_body.etag if isinstance(answer_or_body, Answer) else text(body, "@odata.etag")
-    inserted = flag(body, "Inserted")
-    image = text(body, "Image")
-    return Slot(
-        text(body, "@odata.id") or path,
-        etag,
-        text(body, "Id"),
-        texts(body, "MediaTypes"),
-        image,
-        text(body, "ImageName"),
-        bool(image) if inserted is None else inserted,
-        text(body, "Actions", "#VirtualMedia.InsertMedia", "target"),
-        text(body, "Actions", "#VirtualMedia.EjectMedia", "target"),
-        flag(body, "VerifyCertificate"),
-    )
-
-
-def _chosen(client: Client, systems: list[System], serial: str, path: str) -> System:
+def _chosen(client: Client, systems: Mapping[str, System], serial: str, path: str) -> tuple[str, System]:
     """Return the system that boots: the one with Boot and a reset action, of several the one with the declared serial number."""
-    able = [one for one in systems if one.boot and one.reset] or (systems if len(systems) == 1 else [])
-    declared = [one for one in able if one.is_serial(serial)]
-    if len(able) == 1 or len(declared) == 1:
-        return (declared if len(declared) == 1 else able)[0]
-    names = ", ".join(one.path.rpartition("/")[2] for one in able)
+    able = {at: one for at, one in systems.items() if one.boot and one.reset} or (systems if len(systems) == 1 else {})
+    declared = {at: one for at, one in able.items() if one.is_serial(serial)}
+    for listed in (declared, able):
+        if len(listed) == 1:
+            return next(iter(listed.items()))
+    names = ", ".join(one.path.rpartition("/")[2] for one in able.values())
     what = f"several systems can boot: {names}" if able else "no system has a boot override and a reset action"
     remedy = "Record the serial number of the machine." if able else "Use IPMI for this node."
     raise client.error(UNSUPPORTED, what, remedy, path=path)
@@ -236,7 +192,7 @@ class _Reader:
         """Yield the NICs of the system; if it shows none, the network functions of its chassis."""
         found = False
         for body in self.members(system.nics_path):
-            nic = _nic(body)
+            nic = nic_of(body)
             found = found or bool(nic.mac)
             if nic.mac:
                 yield nic
@@ -260,22 +216,25 @@ class _Reader:
                 body = None if path in seen else self.resource(path)
                 seen.add(path)
                 if body:
-                    yield _drive(body, path)
+                    yield drive_of(body, path)
 
-    def slots(self, system: System) -> Iterator[Slot]:
+    def settings(self, path: str) -> Answer | None:
+        """Return a settings object, None if the BMC does not have or show it."""
+        return self.optional(path, lambda: self.client.find(path))
+
+    def slots(self, system: System) -> Iterator[Resource]:
         """Yield the slots of virtual media: of the system, else of its managers."""
         paths = [system.media_path] if system.media_path else []
         paths = paths or [link(self.resource(one) or {}, "VirtualMedia") for one in system.managers]
         for path in paths:
-            for body in self.members(path):
-                yield slot_of(body)
+            yield from self.members(path)
 
     def manager(self, system: System) -> Manager | None:
         """Return the first manager of the system."""
         for path in system.managers:
             body = self.resource(path)
             if body:
-                nics = [_nic(one) for one in self.members(link(body, "EthernetInterfaces"))]
+                nics = [nic_of(one) for one in self.members(link(body, "EthernetInterfaces"))]
                 macs = tuple(one.mac for one in nics if one.mac)
                 return Manager(path, text(body, "Id"), text(body, "Model"), text(body, "FirmwareVersion"), macs)
         return None
@@ -284,22 +243,3 @@ class _Reader:
         """Return the serial number of the first chassis that shows one."""
         found = (text(self.resource(path) or {}, "SerialNumber") for path in system.chassis)
         return next((one for one in found if one), "")
-
-
-def _nic(body: Resource) -> Nic:
-    mac = text(body, "PermanentMACAddress") or text(body, "MACAddress")
-    state = text(body, "LinkStatus")
-    has_link = None if not state else state == "LinkUp"
-    return Nic(text(body, "@odata.id"), text(body, "Id"), plain_mac(mac), number(body, "SpeedMbps"), has_link)
-
-
-def _drive(body: Resource, path: str) -> Drive:
-    return Drive(
-        text(body, "@odata.id") or path,
-        text(body, "Name") or text(body, "Id"),
-        text(body, "SerialNumber"),
-        number(body, "CapacityBytes"),
-        text(body, "Protocol"),
-        text(body, "Model"),
-        text(body, "MediaType"),
-    )

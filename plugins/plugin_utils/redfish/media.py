@@ -10,12 +10,14 @@ from urllib.parse import urlsplit
 from .client import Answer, Client
 from .errors import CUT, TIMEOUT, UNSUPPORTED, BmcError
 from .machine import Machine, Slot
-from .machine_reading import slot_of
+from .machine_resources import slot_of
 from .read_back import Change, not_taken, write_until_taken
+from .resources.dialects import Dialect
 from .tasks import finished
 
 _REFUSED_SLOT = (400, 403, 404, 405, 501)
 _EXTRA = ("Inserted", "WriteProtected")
+_PATCH = "patch"
 
 
 def insert_media(client: Client, machine: Machine, image: str) -> Change:
@@ -37,7 +39,7 @@ def insert_media(client: Client, machine: Machine, image: str) -> Change:
     refusal: BmcError | None = None
     for slot in current:
         try:
-            return _insert(client, slot, image, machine.eject_s)
+            return _insert(client, slot, image, machine.dialect)
         except BmcError as error:
             if error.status not in _REFUSED_SLOT:
                 raise
@@ -51,19 +53,19 @@ def eject_media(client: Client, machine: Machine, image: str = "") -> Change:
     full = [one for one in slots if one.is_inserted and (not image or _has(one, image))]
     for slot in full:
         if not client.read_only:
-            _eject(client, slot, machine.eject_s)
+            _eject(client, slot, machine.dialect)
     path = full[0].path if full else (slots[0].path if slots else "")
     return Change(bool(full), "no medium", ", ".join(one.image for one in full) or "no medium", path)
 
 
-def _insert(client: Client, slot: Slot, image: str, eject_s: float) -> Change:
+def _insert(client: Client, slot: Slot, image: str, dialect: Dialect) -> Change:
     before = slot.image
     if slot.is_inserted:
-        slot = _eject(client, slot, eject_s)
+        slot = _eject(client, slot, dialect)
     last = slot
 
     def write() -> Answer:
-        return _write_image(client, last, image)
+        return _write_image(client, last, image, dialect)
 
     def read() -> Slot:
         nonlocal last
@@ -76,9 +78,11 @@ def _insert(client: Client, slot: Slot, image: str, eject_s: float) -> Change:
     return Change(True, image, before, slot.path)
 
 
-def _write_image(client: Client, slot: Slot, image: str) -> Answer:
-    if not slot.insert_path:
+def _write_image(client: Client, slot: Slot, image: str, dialect: Dialect) -> Answer:
+    if dialect.media_insert == _PATCH:
         return finished(client, client.patch(slot.path, {"Image": image, "Inserted": True}, slot.etag))
+    if not slot.insert_path:
+        raise _without_action(client, slot, "InsertMedia")
     body: dict[str, Any] = {"Image": image, "Inserted": True, "WriteProtected": True}
     try:
         return _post(client, slot.insert_path, body)
@@ -90,19 +94,27 @@ def _write_image(client: Client, slot: Slot, image: str) -> Answer:
         return _post(client, slot.insert_path, {"Image": image})
 
 
-def _eject(client: Client, slot: Slot, seconds: float) -> Slot:
+def _eject(client: Client, slot: Slot, dialect: Dialect) -> Slot:
     def write() -> Answer:
-        if slot.eject_path:
-            return _post(client, slot.eject_path, {})
-        return finished(client, client.patch(slot.path, {"Image": None, "Inserted": False}))
+        if dialect.media_insert == _PATCH:
+            return finished(client, client.patch(slot.path, {"Image": None, "Inserted": False}))
+        if not slot.eject_path:
+            raise _without_action(client, slot, "EjectMedia")
+        return _post(client, slot.eject_path, {})
 
-    settle_s = max(seconds, client.bmc.limits.settle_s)
+    settle_s = max(float(dialect.media_settle), client.bmc.limits.settle_s)
     found, messages = write_until_taken(
         client, write, lambda: _read(client, slot), lambda one: not one.is_inserted, seconds=settle_s
     )
     if found.is_inserted:
         raise not_taken(client, "the end of the medium", slot.path, "no medium", _shown(found), messages)
     return found
+
+
+def _without_action(client: Client, slot: Slot, action: str) -> BmcError:
+    return client.error(
+        UNSUPPORTED, f"the slot has no action {action}", "Set another `boot.method` in the profile.", path=slot.path
+    )
 
 
 def _post(client: Client, path: str, body: Mapping[str, Any]) -> Answer:

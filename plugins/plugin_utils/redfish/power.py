@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from .client import Client
@@ -21,6 +22,7 @@ _TYPES = {
     "graceful": ("GracefulShutdown",),
 }
 _STATES = {ON: "On", OFF: "Off"}
+_CONFLICT = 409
 
 
 def set_power(client: Client, machine: Machine, wanted: str, *, graceful_s: float = 0.0) -> Change:
@@ -50,7 +52,7 @@ def set_power(client: Client, machine: Machine, wanted: str, *, graceful_s: floa
     else:
         if before != "Off":
             system = _turn_off(client, system, graceful_s)
-        _reach(client, system, ON)
+        _reach(client, system, ON, repeats=machine.dialect.retry_power_conflict)
     return Change(True, wanted, before, system.path, is_proven)
 
 
@@ -74,9 +76,9 @@ def _turn_off(client: Client, system: System, graceful_s: float) -> System:
     return _reach(client, system, OFF)
 
 
-def _reach(client: Client, system: System, wanted: str) -> System:
+def _reach(client: Client, system: System, wanted: str, *, repeats: bool = False) -> System:
     kind, state = _required(client, system, wanted), _STATES[wanted]
-    lost = _send(client, system, kind)
+    lost = _send_past_conflicts(client, system, kind) if repeats else _send(client, system, kind)
     found = _read_until(client, system, lambda one: one.power == state)
     if found.power != state:
         if lost:
@@ -123,6 +125,18 @@ def _send(client: Client, system: System, kind: str) -> BmcError | None:
             raise
         return error
     return None
+
+
+def _send_past_conflicts(client: Client, system: System, kind: str) -> BmcError | None:
+    """Send a reset type, and again while the BMC refuses it for what the machine does just now (HTTP 409). A refused one was not obeyed."""
+    until = time.monotonic() + client.bmc.limits.power_s
+    while True:
+        try:
+            return _send(client, system, kind)
+        except BmcError as error:
+            if error.status != _CONFLICT or time.monotonic() > until:
+                raise
+        client.pause(client.bmc.limits.post_delay_s)
 
 
 def _first(system: System, wanted: str) -> str:

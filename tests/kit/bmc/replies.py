@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -45,7 +46,33 @@ class Request:
 
 
 def reply(state: State, request: Request) -> Reply:
-    """Return the answer to a request, after its effect on the state."""
+    """Return the answer to a request, after its effect on the state. Paths are those that the BMC has, by the spec's `names`."""
+    if not state.spec.names:
+        return _reply(state, request)
+    for own, shown in state.spec.names.items():
+        if _is_below(request.path.lower(), shown.lower()):
+            request.path = own + request.path[len(shown) :]
+    answer = _reply(state, request)
+    if answer.raw is None and answer.body is not None:
+        body = _renamed(answer.body, state.spec.names)
+        itself = {"@odata.id": body["@odata.id"]} if "@odata.id" in body else {}
+        answer.body = {**_renamed(body, state.spec.links), **itself}
+    return answer
+
+
+def _renamed(body: Json, names: dict[str, str]) -> Json:
+    text = json.dumps(body)
+    for old, new in names.items():
+        text = re.sub(rf'"{re.escape(old)}(?=["/])', f'"{new}', text)
+    found: Json = json.loads(text)
+    return found
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")
+
+
+def _reply(state: State, request: Request) -> Reply:
     try:
         early = _fault(state, request)
         if early and not (early.is_cut and state.spec.faults.cut_after):
@@ -246,7 +273,10 @@ def _patch(state: State, request: Request) -> Reply:
     if path == boot_settings(state) and "Boot" in body and state.spec.settings_elsewhere:
         return _as_task(state, "boot", _boot_change(state, body["Boot"]))
     if path == f"{SYSTEM_PATH}/Bios/Settings" and isinstance(body.get("Attributes"), dict):
-        if unknown := set(body["Attributes"]) - set(state.spec.bios):
+        has_time = "@Redfish.SettingsApplyTime" in body
+        if (state.spec.bios_apply, has_time) in (("needed", False), ("refused", True)):
+            raise Refused(400, "SettingsApplyTimeUnknown", args=["@Redfish.SettingsApplyTime"])
+        if unknown := set(body["Attributes"]) - set(state.bios):
             raise Refused(400, "PropertyUnknown", args=sorted(unknown))
         return _as_task(state, "bios", lambda: state.set_bios(body["Attributes"]))
     if path.startswith(f"{ACCOUNTS}/"):
@@ -294,6 +324,10 @@ def _boot_change(state: State, raw: Any) -> Callable[[], None]:
         raise Refused(400, "PropertyValueNotInList", args=[str(raw[names["enabled"]]), names["enabled"]])
     if raw.get(names["target"], "None") not in spec.targets:
         raise Refused(400, "PropertyValueNotInList", args=[str(raw[names["target"]]), names["target"]])
+    if names["mode"] in raw and spec.no_mode:
+        raise Refused(400, "PropertyUnknown", args=[names["mode"]])
+    if raw.get("HttpBootUri") and spec.http_uri_in_bios:
+        raise Refused(400, "PropertyUnknown", args=["HttpBootUri"])
     if names["mode"] in raw and not spec.mode_writable:
         raise Refused(400, "PropertyNotWritable", args=[names["mode"]])
     if raw.get("HttpBootUri") and "UefiHttp" not in spec.targets:
@@ -301,6 +335,8 @@ def _boot_change(state: State, raw: Any) -> Callable[[], None]:
     if spec.whole_boot and not {names["enabled"], names["target"], names["mode"]} <= set(raw):
         raise Refused(400, "PropertyMissing")
     changes = {key: str(value or "") for key, value in raw.items()}
+    if spec.resets_boot:
+        changes = {names["enabled"]: "Once", names["mode"]: "Legacy", **changes}
     if changes.get(names["enabled"]) == "Disabled":
         changes[names["target"]] = "None"
     return lambda: state.set_boot(changes)
@@ -311,6 +347,9 @@ def _post(state: State, path: str, body: Json) -> Reply:
         kind = body.get("ResetType", "On")
         if kind not in state.spec.reset_types:
             raise Refused(400, "ActionParameterNotSupported", args=[str(kind), "ResetType"])
+        if kind == "On" and state.spec.faults.conflicts:
+            state.spec.faults.conflicts -= 1
+            raise Refused(409, "ActionParameterValueConflict", args=["ResetType", "On"])
         if state.power not in ("On", "Off"):
             raise Refused(409, "ResourceInUse", "The power changes.")
         return _as_task(state, "reset", lambda: state.reset(kind))
@@ -346,6 +385,8 @@ def _insert(state: State, name: str, body: Json) -> Reply:
     if not isinstance(image, str) or "://" not in image:
         raise Refused(400, "ActionParameterMissing", args=["InsertMedia", "Image"])
     if slot.image:
+        if state.spec.faults.eject_s:
+            raise Refused(500, "InternalError", "The last medium is still being ejected.")
         raise Refused(409, "ResourceInUse", "A medium is inserted.")
     return _as_task(state, "media", lambda: state.insert(slot, image))
 

@@ -111,7 +111,8 @@ def _root(state: State) -> Json:
         Chassis=link(f"{V1}/Chassis"),
         AccountService=link(f"{V1}/AccountService"),
         Tasks=link(f"{V1}/TaskService"),
-        UpdateService=link(f"{V1}/UpdateService"),
+        **({"UpdateService": link(f"{V1}/UpdateService")} if state.spec.update_service else {}),
+        **({"Oem": {state.spec.oem: {}}} if state.spec.oem else {}),
         Links={"Sessions": link(SESSIONS)} if state.spec.session_service else {},
     )
     if state.spec.certificate_service:
@@ -179,6 +180,7 @@ def _systems(state: State, rest: list[str]) -> Json | None:
                     "@Redfish.Settings": {
                         "@odata.type": "#Settings.v1_3_0.Settings",
                         "SettingsObject": link(f"{SYSTEM_PATH}/Bios/Settings"),
+                        **({"SupportedApplyTimes": ["OnReset"]} if spec.bios_apply else {}),
                     }
                 },
             )
@@ -242,8 +244,10 @@ def _boot(state: State) -> Json:
     boot: Json = {**state.boot, "BootSourceOverrideTarget@Redfish.AllowableValues": spec.targets}
     if "UefiHttp" not in spec.targets:
         del boot["HttpBootUri"]
-    if set(spec.targets) - set(TARGETS):
+    if set(spec.targets) - set(TARGETS) or spec.http_uri_in_bios:
         boot.pop("HttpBootUri", None)
+    if spec.no_mode:
+        del boot["BootSourceOverrideMode"]
     return boot
 
 
@@ -263,6 +267,8 @@ def _system(state: State) -> Json:
             "@odata.type": "#Settings.v1_3_0.Settings",
             "SettingsObject": link(boot_settings(state)),
         }
+    if spec.sku:
+        more["SKU"] = spec.sku
     if spec.reset_time:
         more["LastResetTime"] = state.reset_time
     if spec.nics_at == "system":
@@ -305,7 +311,7 @@ def _managers(state: State, rest: list[str]) -> Json | None:
                 "BMC",
                 ManagerType="BMC",
                 FirmwareVersion=spec.bmc_firmware,
-                Model="bedplate simulator",
+                Model=spec.manager_model,
                 Status=_OK,
                 EthernetInterfaces=link(f"{MANAGER}/EthernetInterfaces"),
                 NetworkProtocol=link(manager_services.PROTOCOLS),
@@ -516,6 +522,8 @@ def task_resource(number: str, task: Task) -> Json:
 
 
 def _update_service(state: State, rest: list[str]) -> Json | None:
+    if not state.spec.update_service:
+        return None
     path = f"{V1}/UpdateService"
     versions = {"BMC": state.spec.bmc_firmware, "BIOS": state.spec.bios_version}
     match rest:

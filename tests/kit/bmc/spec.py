@@ -57,6 +57,10 @@ class Faults:
     """State in which tasks end: Completed or Exception."""
     task_is_monitor: bool = True
     """Location is a task monitor; else the task itself."""
+    eject_s: float = 0.0
+    """Seconds until an eject shows."""
+    conflicts: int = 0
+    """Power-ons that answer 409, as a short time after a power-off."""
     password_change: bool = False
     """All requests are refused until the account has a new password."""
     ignores_graceful: bool = False
@@ -155,6 +159,25 @@ class Spec:
     """ServiceRoot redirects to this URL: to its other path, or to another host."""
     expand: bool = False
     """The BMC expands collections on request."""
+    names: dict[str, str] = field(default_factory=dict)
+    """Path in this simulator -> path that the BMC has instead, with all below it."""
+    links: dict[str, str] = field(default_factory=dict)
+    """Path of the BMC -> path with which its resources link to it."""
+    sku: str = ""
+    oem: str = ""
+    """Name of a vendor below Oem of ServiceRoot."""
+    manager_model: str = "bedplate simulator"
+    no_mode: bool = False
+    """Boot has no BootSourceOverrideMode."""
+    resets_boot: bool = False
+    """A PATCH of Boot without Enabled or mode gives them their defaults, Once and Legacy."""
+    http_uri_in_bios: bool = False
+    """Boot has no HttpBootUri: the BIOS attribute HttpDev1Uri is the URI of HTTP boot."""
+    bios_apply: str = ""
+    """The BIOS lists the apply time OnReset, and a PATCH of its settings with one is `needed` or `refused`; "": neither."""
+    slots: list[str] = field(default_factory=list)
+    """Slots for CDs, by id, instead of the usual ones."""
+    update_service: bool = True
     behind: str = ""
     """`module:function` that returns the machine behind the BMC (behind.py)."""
     behind_options: dict[str, Any] = field(default_factory=dict)

@@ -27,6 +27,7 @@ NO_OVERRIDE = {
     "BootSourceOverrideMode": "UEFI",
     "HttpBootUri": "",
 }
+HTTP_URI = "HttpDev1Uri"
 RESTARTS = ("ForceRestart", "GracefulRestart", "PowerCycle")
 
 
@@ -99,6 +100,10 @@ class State:
         self.accounts = accounts_of(spec)
         self.first_account = next(one for one, account in self.accounts.items() if account["UserName"])
         self.slots = [Slot("1", ["Floppy", "USBStick"]), Slot("2", ["CD", "DVD"])]
+        if spec.slots:
+            self.slots = [Slot(name, ["CD", "DVD"]) for name in spec.slots]
+        if spec.http_uri_in_bios:
+            self.bios.setdefault(HTTP_URI, "")
         if spec.kvm_slot:
             self.slots.insert(0, Slot("0", ["CD", "DVD"], is_kvm_only=True))
         self._next = 0
@@ -201,16 +206,15 @@ class State:
         is_set = boot["BootSourceOverrideEnabled"] != "Disabled"
         media = {one.name: one.image for one in self.slots if one.image}
         target = boot["BootSourceOverrideTarget"] if is_set else "None"
-        source = BootSource(
-            target, boot["BootSourceOverrideMode"], boot["HttpBootUri"] if target == "UefiHttp" else "", media
-        )
+        self.bios.update(self.bios_pending)
+        self.bios_pending = {}
+        self.bump(BIOS)
+        uri = str(self.bios[HTTP_URI]) if self.spec.http_uri_in_bios else boot["HttpBootUri"]
+        source = BootSource(target, boot["BootSourceOverrideMode"], uri if target == "UefiHttp" else "", media)
         if boot["BootSourceOverrideEnabled"] == "Once":
             self.boot = {**NO_OVERRIDE, "BootSourceOverrideMode": boot["BootSourceOverrideMode"]}
             self.bump(SYSTEM)
             self.bump(SETTINGS)
-        self.bios.update(self.bios_pending)
-        self.bios_pending = {}
-        self.bump(BIOS)
         self.boots.append({"target": source.target, "uri": source.http_boot_uri, "media": media})
         self.reset_time = datetime.now(UTC).isoformat()
         return source
@@ -240,7 +244,10 @@ class State:
             slot.image = ""
 
         self._command(lambda: self._behind.eject(slot.name))
-        self._when_taken(show, f"media-{slot.name}")
+        if self.spec.faults.eject_s:
+            self.later(self.spec.faults.eject_s, show)
+        else:
+            self._when_taken(show, f"media-{slot.name}")
 
     def set_bios(self, changes: dict[str, Any]) -> None:
         """Change BIOS attributes at the next reset."""

@@ -32,6 +32,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.machine i
     Nic,
     System,
 )
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.resources.dialects import Dialect
 
 PRINT = "ab" * 32
 
@@ -205,7 +206,7 @@ def test_a_machine_without_a_serial_number_cannot_be_identified(tmp_path: Path) 
 
 
 def test_dell_shows_the_serial_number_of_dmi_as_sku() -> None:
-    dell = Machine("x", System("/s", serial="CN123", sku="7J0X4B3", manufacturer="Dell Inc."))
+    dell = Machine("x", System("/s", serial="CN123", sku="7J0X4B3"), dialect=Dialect(serial_from="SKU"))
     assert serial_of(dell) == "7J0X4B3"
     target = Target("gpu1", "10.1.0.1", recorded=Recorded(serial="CN123"))
     assert values_of(target, dell) == {"serial": "CN123"}

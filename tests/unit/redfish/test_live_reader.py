@@ -27,7 +27,7 @@ def test_bmc_is_compared_by_gets_alone(simulation: Simulation) -> None:
         evidence, dialect = dialects.read(get)
         state = bios.read_state(get, evidence.system)
         items = firmware.read_inventory(get, evidence.root)
-    assert {"second_system", "boot_in_settings", "resets_in_action_info"} <= set(dialect.rows)
+    assert {"boot_in_settings", "resets_in_action_info"} <= set(dialect.rows)
     assert state.attributes == {"ProcHyperthreading": "Enabled", "SriovEnable": "Disabled"}
     assert {one.kind for one in items} >= {"bmc", "bios"}
     profile = bios_profile({"bios_version": "1.2.3", "attributes": {"SriovEnable": "Enabled"}}, "sim")

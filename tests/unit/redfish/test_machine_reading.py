@@ -155,10 +155,10 @@ def test_slots_of_the_dialect(make: Made, dialect: Dialect, names: list[str]) ->
     assert [one.name for one in read(bmc, dialect=dialect).slots] == names
 
 
-def test_targets_of_the_dialect(make: Made) -> None:
+def test_a_stated_dialect_is_kept(make: Made) -> None:
     _simulated, bmc = make()
-    machine = read(bmc, dialect=Dialect(cd_target="UsbCd", media_settle=5))
-    assert (machine.cd_target, machine.eject_s) == ("UsbCd", 5)
+    stated = Dialect(cd_target="UsbCd", media_settle=5)
+    assert read(bmc, dialect=stated).dialect == stated
 
 
 def test_pages_of_a_collection(make: Made) -> None:

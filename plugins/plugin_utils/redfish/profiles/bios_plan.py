@@ -10,6 +10,7 @@ from typing import Any
 from ....module_utils.common.finding import Finding
 from ..resources.attribute_registry import AttributeRegistry
 from ..resources.attribute_rules import Forced, Values, block_of, forced, parents_of
+from ..resources.bios_settings import settings_body
 from ..resources.dialects import Dialect
 from .bios import (
     BLOCKED,
@@ -28,7 +29,6 @@ from .bios import (
 )
 from .profile_files import BiosProfile
 
-_APPLY_TIME_TYPE = "#Settings.v1_1_0.PreferredApplyTime"
 # Values that a parent sets can set further values; chains in registries are short.
 _MOST_STEPS = 5
 
@@ -140,10 +140,7 @@ def _after(now: Values, written: Values, registry: AttributeRegistry) -> tuple[d
 
 
 def _patch(number: int, attributes: Mapping[str, Any], state: BiosState, dialect: Dialect) -> Patch:
-    body: dict[str, Any] = {"Attributes": dict(attributes)}
-    if dialect.bios_apply_time:
-        body["@Redfish.SettingsApplyTime"] = {"@odata.type": _APPLY_TIME_TYPE, "ApplyTime": dialect.bios_apply_time}
-    return Patch(number, state.settings_path, body)
+    return Patch(number, state.settings_path, settings_body(attributes, dialect.bios_apply_time))
 
 
 def judge(written: Mapping[str, Any], state: BiosState, *, after_reset: bool) -> list[Finding]:

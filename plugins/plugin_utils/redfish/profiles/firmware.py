@@ -135,6 +135,12 @@ def findings(rows: list[FirmwareRow]) -> list[Finding]:
     return found
 
 
+def not_listed() -> Finding:
+    """Return the finding for a BMC without an UpdateService, whose firmware cannot be compared."""
+    remedy = "Compare it by hand, and remove `firmware` from the profile of the machine."
+    return Finding(KIND, "firmware", "an inventory of firmware", "the BMC has no UpdateService", remedy)
+
+
 _REMEDIES = {
     OLDER: "Update it: playbooks/firmware.yml shows the waves.",
     NEWER: "Write the newer version into the profile, or install the profile's version by hand.",

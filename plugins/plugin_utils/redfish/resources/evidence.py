@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import Any
 
 from .firmware_versions import OLDER, compare
@@ -32,6 +33,56 @@ class Evidence:
     media: tuple[Resource, ...] = ()
     update: Resource = field(default_factory=dict)
 
+    @property
+    def manager_links(self) -> tuple[Resource, ...]:
+        """Return the managers; their paths are enough."""
+        return self.managers
+
+
+class LazyEvidence:
+    """The resources of Evidence, each read when the first condition needs it: most BMCs are recognised by the links of their System.
+
+    Resources that the caller has read already are `known`, by their names in Evidence.
+    """
+
+    def __init__(self, get: Get, root: Resource, system: Resource, **known: Any) -> None:
+        """Take the ServiceRoot and the chosen System."""
+        self._get, self.root, self.system = get, root, system
+        vars(self).update(known)
+
+    @cached_property
+    def system_settings(self) -> Resource:
+        """Return the settings object of the System."""
+        return optional(self._get, link(self.system, SETTINGS_LINK))
+
+    @cached_property
+    def manager_links(self) -> tuple[Resource, ...]:
+        """Return the links to the managers of the System; the managers themselves if it links to none."""
+        return tuple(mappings(value(self.system, "Links/ManagedBy"))) or self.managers
+
+    @cached_property
+    def managers(self) -> tuple[Resource, ...]:
+        """Return the managers of the System, else all managers."""
+        managed_by = [optional(self._get, path_of(one)) for one in mappings(value(self.system, "Links/ManagedBy"))]
+        listed = link(self.root, "Managers") or f"{ROOT}Managers"
+        return tuple(filter(None, managed_by)) or tuple(members(self._get, listed))
+
+    @cached_property
+    def bios(self) -> Resource:
+        """Return the Bios resource."""
+        return optional(self._get, link(self.system, "Bios"))
+
+    @cached_property
+    def media(self) -> tuple[Resource, ...]:
+        """Return the slots of virtual media: of the System if it has some, else of its managers."""
+        found = members(self._get, link(self.system, "VirtualMedia"))
+        return tuple(found or [slot for one in self.managers for slot in members(self._get, link(one, "VirtualMedia"))])
+
+    @cached_property
+    def update(self) -> Resource:
+        """Return the UpdateService."""
+        return optional(self._get, link(self.root, "UpdateService"))
+
 
 def gather(get: Get, serial: str = "") -> Evidence:
     """Return the evidence of a BMC, read through `get`: about ten resources. `serial` is the declared serial number, if it is known.
@@ -40,25 +91,8 @@ def gather(get: Get, serial: str = "") -> Evidence:
     """
     root = get(ROOT)
     systems = tuple(members(get, link(root, "Systems") or f"{ROOT}Systems"))
-    system = choose_system(systems, serial)
-    managed_by = [optional(get, path_of(one)) for one in mappings(value(system, "Links/ManagedBy"))]
-    managers = tuple(filter(None, managed_by)) or tuple(members(get, link(root, "Managers") or f"{ROOT}Managers"))
-    return Evidence(
-        root=root,
-        systems=systems,
-        system=system,
-        system_settings=optional(get, link(system, SETTINGS_LINK)),
-        managers=managers,
-        bios=optional(get, link(system, "Bios")),
-        media=tuple(_media(get, system, managers)),
-        update=optional(get, link(root, "UpdateService")),
-    )
-
-
-def _media(get: Get, system: Resource, managers: Iterable[Resource]) -> list[Resource]:
-    """Return the slots of virtual media: of the System if it has some, else of its managers."""
-    found = members(get, link(system, "VirtualMedia"))
-    return found or [slot for manager in managers for slot in members(get, link(manager, "VirtualMedia"))]
+    lazy = LazyEvidence(get, root, choose_system(systems, serial))
+    return Evidence(root, systems, lazy.system, lazy.system_settings, lazy.managers, lazy.bios, lazy.media, lazy.update)
 
 
 def serials_of(system: Resource) -> tuple[str, ...]:
@@ -85,7 +119,7 @@ def choose_system(systems: Iterable[Resource], serial: str = "") -> Resource:
     )
 
 
-def holds(condition: Mapping[str, Any], evidence: Evidence) -> bool:
+def holds(condition: Mapping[str, Any], evidence: Evidence | LazyEvidence) -> bool:
     """Return whether a condition of dialects.json holds.
 
     {"any": [conditions]} holds if one of them does. Otherwise `in` names an attribute of Evidence, `at` the keys of a value in it, `is` the
@@ -93,7 +127,9 @@ def holds(condition: Mapping[str, Any], evidence: Evidence) -> bool:
     """
     if "any" in condition:
         return any(holds(one, evidence) for one in condition["any"])
-    subject = getattr(evidence, condition["in"])
+    # The path of a manager needs no request: the System links to it.
+    is_path = (condition["in"], condition["at"]) == ("managers", "@odata.id")
+    subject = evidence.manager_links if is_path else getattr(evidence, condition["in"])
     resources = list(subject) if isinstance(subject, tuple) else [subject]
     # A subject without any resource has no values: only a test for absence passes.
     if not resources:
