@@ -53,12 +53,17 @@ options:
     default: 7200
   arm:
     description: >-
-      The machines. Each has C(machine) (node, serial, mac, disk, wipe, address, gateway), C(image) (the content of an image.json) and
-      C(files), the seed, as absolute path to C(content) and C(mode). C(method) is C(media), the default, C(http) or C(pxe); C(firmware) is
-      C(UEFI), the default, or C(Legacy).
+      The machines. Each has C(machine) (node, serial, mac, disk, wipe, address, gateway) and C(image) (the content of an image.json).
+      C(method) is C(media), the default, C(http) or C(pxe); C(firmware) is C(UEFI), the default, or C(Legacy).
     type: list
     elements: dict
     default: []
+  seeds:
+    description: >-
+      JSON with the seed of each machine, as node to absolute path to C(content) and C(mode). It is one text, since Ansible masks each value
+      of a secret argument in all that a module returns, and a mode such as 0600 can be a part of the id of an order.
+    type: str
+    default: "{}"
   release:
     description: Ids of orders that are closed. Their media and seeds are removed.
     type: list
@@ -88,6 +93,7 @@ failed_nodes: {description: Node to the reason why it has no order., type: dict,
 states: {description: 'Node to the state of its open order: C(id), C(state), C(reason), C(at).', type: dict, returned: always}
 """
 
+import json
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
@@ -121,8 +127,9 @@ def main() -> None:
             "words": {"type": "str", "default": ""},
             "public_key": {"type": "path"},
             "window": {"type": "int", "default": 7200},
+            "arm": {"type": "list", "elements": "dict", "default": []},
             # It has private keys.
-            "arm": {"type": "list", "elements": "dict", "default": [], "no_log": True},
+            "seeds": {"type": "str", "default": "{}", "no_log": True},
             "release": {"type": "list", "elements": "str", "default": []},
             "nodes": {"type": "list", "elements": "str", "default": []},
         },
@@ -133,6 +140,7 @@ def main() -> None:
     key = Path(given["public_key"]) if given["public_key"] else None
     network = NetworkBoot(Path(given["network"])) if given["network"] else None
     desk = arming.Desk(orders, served, boot, authority, given["url"], given["words"], key, network)
+    seeds = json.loads(given["seeds"])
     armed: dict[str, dict[str, str]] = {}
     failed: dict[str, str] = {}
     if not module.check_mode:
@@ -146,7 +154,7 @@ def main() -> None:
             try:
                 files = {
                     path: SeedFile(one["content"].encode(), int(str(one["mode"]), 8))
-                    for path, one in row["files"].items()
+                    for path, one in seeds[node].items()
                 }
                 way = arming.Way(row.get("method", MEDIA), row.get("firmware", UEFI))
                 armed[node] = arming.arm(desk, row["machine"], row["image"], files, given["window"], way)

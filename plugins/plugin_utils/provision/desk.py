@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -104,8 +105,10 @@ class Desk:
         """
         armed, failed = dict[str, str](), dict[str, str]()
         for image in dict.fromkeys(one.image_name for one in wanted.values()):
-            rows = [_row(one, keys[node]) for node, one in wanted.items() if one.image_name == image]
-            found = self._run_orders(arm=rows, boot=f"{self.settings.directory}/images/{image}/boot")
+            own = {node: one for node, one in wanted.items() if one.image_name == image}
+            rows = [_row(one) for one in own.values()]
+            seeds = json.dumps({node: _seed(one, keys[node]) for node, one in own.items()})
+            found = self._run_orders(arm=rows, seeds=seeds, boot=f"{self.settings.directory}/images/{image}/boot")
             armed.update((node, str(one["id"])) for node, one in found["armed"].items())
             failed.update((node, str(why)) for node, why in found["failed_nodes"].items())
         return armed, failed
@@ -140,9 +143,11 @@ def _seen(row: Mapping[str, Any]) -> Seen:
     return Seen(progress, row["order"], row["open"], row["medium"])
 
 
-def _row(one: Wanted, host_key: tuple[str, str] | None) -> dict[str, Any]:
-    files = {
+def _row(one: Wanted) -> dict[str, Any]:
+    return {"machine": dict(one.machine), "image": dict(one.image), "method": one.method, "firmware": one.mode}
+
+
+def _seed(one: Wanted, host_key: tuple[str, str] | None) -> dict[str, Any]:
+    return {
         path: {"content": file.data.decode(), "mode": f"{file.mode:04o}"} for path, file in one.files(host_key).items()
     }
-    way = {"method": one.method, "firmware": one.mode}
-    return {"machine": dict(one.machine), "image": dict(one.image), "files": files, **way}

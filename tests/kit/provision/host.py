@@ -32,7 +32,7 @@ _MODULES: dict[str, tuple[Any, dict[str, Any]]] = {
     "provision_orders": (
         provision_orders,
         {"boot": "", "authority": "", "url": "", "words": "", "network": None, "public_key": None, "window": 7200}
-        | {"arm": [], "release": [], "nodes": []},
+        | {"arm": [], "seeds": "{}", "release": [], "nodes": []},
     ),
     "provision_states": (
         provision_states,
