@@ -29,7 +29,15 @@ class ActionModule(ProvisionAction):
             refused = slurm_gate.refusals(gated, self._task.args.get("slurm") or {}, sworn, check)
         if self._task.check_mode:
             return {"changed": len(work) > len(refused), "results": {}, "refused": refused, "resume": []}
-        run = MachineRun(self._wanted, self._desk, self._fleet(), self._ssh(), self._site.bounds, self._say)
+        run = MachineRun(
+            self._wanted,
+            self._desk,
+            self._fleet(),
+            self._ssh(),
+            self._site.bounds,
+            self._say,
+            power_at_once=self._site.given.choices["provision_at_once"],
+        )
         run.run(work, refused)
         results = outcome.results(run.progress, run.stopped)
         known = [node for node, one in results.items() if one["state"] == KNOWN]

@@ -32,15 +32,23 @@ class Fleet:
         self._accounts, self._reach = accounts, reach
 
     def each(
-        self, jobs: Mapping[str, BmcJob], function: Callable[[Client, BmcJob], T], *, read_only: bool = False
+        self,
+        jobs: Mapping[str, BmcJob],
+        function: Callable[[Client, BmcJob], T],
+        *,
+        read_only: bool = False,
+        at_once: int = 0,
     ) -> dict[str, Done[T]]:
-        """Return node -> result of a function, which is called with an open session. With `read_only` it sends GETs alone."""
+        """Return node -> result of a function, which is called with an open session. With `read_only` it sends GETs alone.
+
+        `at_once` bounds the machines further than the limits of the run; 0 does not.
+        """
         if not jobs:
             return {}
         found = contact(
             [job.target for job in jobs.values()],
             self._accounts,
-            self._reach,
+            self._reach.at_most(at_once) if at_once else self._reach,
             lambda client: function(client, jobs[client.bmc.node]),
             read_only=read_only,
         )

@@ -52,10 +52,15 @@ class MachineRun:
         bounds: Bounds,
         say: Say,
         sleep: Callable[[float], None] = time.sleep,
+        *,
+        power_at_once: int = 0,
     ) -> None:
-        """Take the orders that nodes need, and the ways to provision host, BMCs and nodes."""
+        """Take the orders that nodes need, and the ways to provision host, BMCs and nodes.
+
+        `power_at_once` machines are reset or turned on at a time, for the inrush current of many; 0 is all.
+        """
         self.wanted, self.desk, self.fleet, self.ssh, self.bounds = wanted, desk, fleet, ssh, bounds
-        self._say, self._sleep = say, sleep
+        self._say, self._sleep, self._power_at_once = say, sleep, power_at_once
         self.progress: dict[str, Progress] = {}
         self.stopped: dict[str, str] = {}
         self._media: dict[str, str] = {}
@@ -166,7 +171,7 @@ class MachineRun:
     def _start(self, nodes: list[str]) -> None:
         """Reset the machines. The state is written first: whether a reset was sent is not known after a kill."""
         self._restart -= set(nodes)
-        self._each(self._move(nodes, STARTED), bmc_steps.start, self._refuse)
+        self._each(self._move(nodes, STARTED), bmc_steps.start, self._refuse, self._power_at_once)
 
     def _wait_for_off(self, nodes: list[str]) -> None:
         done = self.fleet.each(self._jobs(nodes), bmc_steps.is_off)
@@ -195,7 +200,7 @@ class MachineRun:
                 ready.append(node)
             except ERRORS as error:
                 self._stop({node: str(error)})
-        self._move(self._each(ready, bmc_steps.turn_on, self._stop), ON)
+        self._move(self._each(ready, bmc_steps.turn_on, self._stop, self._power_at_once), ON)
 
     def _wait_for_ssh(self, nodes: list[str]) -> None:
         tries = {node: self.progress[node].host_key for node in nodes}
@@ -263,10 +268,14 @@ class MachineRun:
         return time.monotonic() - self._since.setdefault(node, time.monotonic()) > seconds
 
     def _each(
-        self, nodes: Collection[str], step: Callable[..., object], fail: Callable[[Mapping[str, str]], None]
+        self,
+        nodes: Collection[str],
+        step: Callable[..., object],
+        fail: Callable[[Mapping[str, str]], None],
+        at_once: int = 0,
     ) -> list[str]:
         """Run a step on BMCs, pass the failures on, and return the other nodes."""
-        done = self.fleet.each(self._jobs(nodes), step)
+        done = self.fleet.each(self._jobs(nodes), step, at_once=at_once)
         fail({node: one.error for node, one in done.items() if one.error})
         return [node for node, one in done.items() if not one.error]
 

@@ -19,6 +19,7 @@ VARIABLES: dict[str, RunVariable] = {
     "provision_count": RunVariable(0, "the number of nodes in provision_wipe", number(1, 1_000_000), as_whole),
     "provision_without_slurm": _HOSTLIST,
     "provision_drain_seconds": seconds(0),
+    "provision_at_once": RunVariable(64, "a number of nodes from 1 to 1024", number(1, 1024), as_whole),
     "provision_install_seconds": seconds(3600),
     "provision_off_seconds": seconds(300),
     "provision_ssh_seconds": seconds(1800),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.provision import bmc_steps
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.provision.next_step import Bounds
 from tests.unit.provision.world import World
 
@@ -17,11 +21,13 @@ def secrets_in(folder: Path, world: World) -> list[Path]:
     """Return files with a password of a BMC, a token of a session, a private key, or the path of a medium."""
     texts = (b"canary", b"PRIVATE KEY", b"/media/")
     own = (world.host.folder / "orders", world.host.folder / "certificates")
+    # A machine knows its own.
+    own += tuple(world.folder.glob("*.secrets"))
     return [
         path
         for path in folder.rglob("*")
         if path.is_file()
-        and not any(one in path.parents for one in own)
+        and not any(one in (path, *path.parents) for one in own)
         and any(text in path.read_bytes() for text in texts)
     ]
 
@@ -237,3 +243,36 @@ def test_a_damaged_file_of_a_node_is_never_no_progress(world: World) -> None:
     run = world.run(node)
     assert str(path) in run.stopped[node]
     assert world.bmcs[node].writes() == []
+
+
+@pytest.mark.parametrize(("power_at_once", "most"), [(2, 2), (0, 5)])
+def test_machines_get_power_in_waves(
+    power_at_once: int, most: int, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = [world.machine() for _number in range(5)]
+    seen: dict[str, list[int]] = {"start": [], "turn_on": []}
+    for name, counts in seen.items():
+        monkeypatch.setattr(bmc_steps, name, counted(getattr(bmc_steps, name), counts))
+    run = world.run(*nodes, power_at_once=power_at_once)
+    assert {run.progress[node].state for node in nodes} == {"known"}
+    assert max(seen["start"]) == most
+    assert max(seen["turn_on"]) <= most
+
+
+def counted(step: Callable[..., Any], counts: list[int]) -> Callable[..., Any]:
+    """Return a step that notes how many of it run at the same time, for half a second at least."""
+    guard, running = threading.Lock(), 0
+
+    def run(*arguments: Any) -> Any:
+        nonlocal running
+        with guard:
+            running += 1
+            counts.append(running)
+        try:
+            time.sleep(0.5)
+            return step(*arguments)
+        finally:
+            with guard:
+                running -= 1
+
+    return run

@@ -26,9 +26,9 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.transport
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import run_holder
 from tests.kit.bmc.connect import FAST
 from tests.kit.bmc.simulation import Simulated, Simulation
-from tests.kit.provision import behind, host
+from tests.kit.provision import host
+from tests.unit.provision.site import BEHIND, services
 
-BEHIND = "tests.kit.provision.behind:make"
 PORT = 20000 + os.getpid() % 10000
 """Tests in other processes have the same addresses."""
 CANARY = "canary"
@@ -146,11 +146,19 @@ class World:
                 plan.refused[node] = why
         return plan
 
-    def machine_run(self, wanted: Mapping[str, Wanted], desk: Desk, bounds: Bounds = QUICK) -> MachineRun:
+    def machine_run(
+        self, wanted: Mapping[str, Wanted], desk: Desk, bounds: Bounds = QUICK, power_at_once: int = 0
+    ) -> MachineRun:
         """Return a run that was not begun."""
         said = self.said
         return MachineRun(
-            wanted, desk, self.fleet(), FakeSsh(self.folder), bounds, lambda node, text: said.append(f"{node}: {text}")
+            wanted,
+            desk,
+            self.fleet(),
+            FakeSsh(self.folder),
+            bounds,
+            lambda node, text: said.append(f"{node}: {text}"),
+            power_at_once=power_at_once,
         )
 
     def run(
@@ -161,13 +169,14 @@ class World:
         call: Callable[..., Any] | None = None,
         bounds: Bounds = QUICK,
         closes: bool = True,
+        power_at_once: int = 0,
         **settings: Any,
     ) -> MachineRun:
         """Do what provision.yml does: plan, install, close. `stopped` of the result has the nodes that the plan refuses, too."""
         wanted = {node: self.wanted(node, node in wipe) for node in nodes}
         desk = self.desk(call, **settings)
         plan = self.plan(wanted, desk)
-        run = self.machine_run(wanted, desk, bounds)
+        run = self.machine_run(wanted, desk, bounds, power_at_once)
         run.run(plan.work, refused)
         run.stopped.update(plan.refused)
         run.progress.update(plan.known)
@@ -234,16 +243,5 @@ class World:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """One world for the tests of a file; each test has machines of its own."""
-    folder = tmp_path_factory.mktemp("world")
-    machines = folder / "machines"
-    machines.mkdir()
-    (folder / "host").mkdir()
-    provision_host = host.Host(folder / "host")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(behind.FOLDER, str(machines))
-        with Simulation() as simulation:
-            provision_host.start()
-            try:
-                yield World(machines, provision_host, simulation)
-            finally:
-                provision_host.close()
+    with services(tmp_path_factory.mktemp("world")) as given:
+        yield World(given.machines, given.host, given.simulation)
