@@ -72,7 +72,13 @@ class ProvisionAction(ControllerAction):
         self._plan = plan_of(self._wanted, self._look, confirmed.wiped, self._desk.is_free)
 
     def _on_host(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        return self._module(name, **arguments)
+        # Paths of media are secrets, and with -vvv Ansible's SSH shows what a module prints.
+        context = self._connection._play_context
+        before, context.no_log = context.no_log, True
+        try:
+            return self._module(name, **arguments)
+        finally:
+            context.no_log = before
 
     def _fleet(self) -> Fleet:
         secrets = secrets_of(self._task_vars, self._templar, self._loader)

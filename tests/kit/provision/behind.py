@@ -3,7 +3,8 @@
 
 `behind="tests.kit.provision.behind:make"` in a spec. The folder of BEDPLATE_MACHINES has NODE.json, which describes it and is read
 at each start: `ca`, `serial`, `mac`, `disk`, `data` (the disk has some), `behaviour`, `seconds` (before the report). NODE.log has a line
-for each event: `boot TARGET`, `claim STATUS`, `write ORDER`, `report RESULT STATUS`, `off`, `system KEY`.
+for each event: `boot TARGET`, `claim STATUS`, `write ORDER`, `report RESULT STATUS`, `off`, `system KEY`. NODE.secrets has a line for
+each secret that the machine has received: the path of its medium, the token, and the middle of its private host key.
 
 Behaviours: install; no-claim (it starts, and boots something else); hang (no report); stays-on (no power off at the end).
 """
@@ -26,6 +27,7 @@ import urllib.request
 import uuid
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision import order_text
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.order_text import Order
@@ -81,6 +83,7 @@ class FakeMachine:
             archive = _network_files(facts) if boot.target == "Pxe" else None
             if (url or archive) and facts["behaviour"] != "no-claim":
                 order = _order_in(archive.read_bytes()) if archive else _order_on(url, facts["ca"])
+                self._keep(*filter(None, (urlsplit(url).path, order.token)))
                 self._install(order, facts, start)
                 if facts["behaviour"] != "stays-on":
                     self._log("off")
@@ -119,7 +122,10 @@ class FakeMachine:
         if facts["behaviour"] == "hang":
             raise _OffError
         own = order.host_key == "machine"
-        self._disk = f"{_KEY_TYPE}{secrets.token_urlsafe(32).translate(_PLAIN)}" if own else _host_key(seed)
+        if not own:
+            self._keep(*_member(seed, _KEY.removesuffix(".pub")).splitlines()[2:4])
+        made = f"{_KEY_TYPE}{secrets.token_urlsafe(32).translate(_PLAIN)}"
+        self._disk = made if own else " ".join(_member(seed, _KEY).split()[:2])
         status, _text = send("report", result="written", reason="", host_key=self._disk if own else "")
         self._log(f"report written {status}")
         return None
@@ -127,6 +133,10 @@ class FakeMachine:
     def _refuse(self, send: Any, reason: str) -> None:
         status, _text = send("report", result="refused", reason=reason)
         self._log(f"report refused {status}")
+
+    def _keep(self, *texts: str) -> None:
+        with (self.folder / f"{self.node}.secrets").open("a") as stream:
+            stream.writelines(f"{text}\n" for text in texts)
 
     def _log(self, line: str) -> None:
         with (self.folder / f"{self.node}.log").open("a") as stream:
@@ -160,14 +170,14 @@ def _order_in(text: bytes) -> Order:
     return order_text.parse(text[start : text.index(b"\n", end + 1) + 1].decode())
 
 
-def _host_key(seed: bytes) -> str:
+def _member(seed: bytes, path: str) -> str:
     with tarfile.open(fileobj=io.BytesIO(seed)) as archive:
         manifest = archive.extractfile("manifest")
         assert manifest
         paths = [line.split()[2] for line in manifest.read().decode().splitlines()[:-1]]
-        member = archive.extractfile(str(paths.index(_KEY)))
+        member = archive.extractfile(str(paths.index(path)))
         assert member
-        return " ".join(member.read().decode().split()[:2])
+        return member.read().decode()
 
 
 def _get(url: str, ca: str) -> bytes:

@@ -122,9 +122,9 @@ class Site:
             (self.programs / name).write_text(text + "\n")
             (self.programs / name).chmod(0o755)
 
-    def play(self, playbook: str, *arguments: str, **variables: Any) -> subprocess.CompletedProcess[str]:
-        """Run a playbook. Its output must not have a secret."""
-        extra = {
+    def variables(self, playbook: str, **variables: Any) -> dict[str, Any]:
+        """Return the variables of a run of a playbook."""
+        return {
             "bmc_port": self.port,
             "bedplate_secrets_dir": str(self.secrets),
             "ansible_connection": "local",
@@ -132,6 +132,10 @@ class Site:
             **({} if playbook == "power" else {"bmc_report": str(self.reports)}),
             **variables,
         }
+
+    def play(self, playbook: str, *arguments: str, **variables: Any) -> subprocess.CompletedProcess[str]:
+        """Run a playbook. Its output must not have a secret."""
+        extra = self.variables(playbook, **variables)
         path = f"{self.programs}:{os.environ['PATH']}"
         done = play(
             ROOT / f"playbooks/{playbook}.yml", "-i", self.cluster_file, "-e", json.dumps(extra), *arguments, PATH=path

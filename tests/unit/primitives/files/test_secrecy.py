@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
 import os
-import re
 import subprocess
 import sys
 import zlib
@@ -17,6 +15,8 @@ from typing import Any
 import ansible_runner
 import pytest
 import yaml
+
+from tests.kit.packed import readable
 
 ROOT = Path(__file__).parents[4]
 pytestmark = pytest.mark.playbooks
@@ -89,15 +89,6 @@ class Site:
             timeout=120,
             check=False,
         )
-
-
-def readable(said: str) -> str:
-    """Return an output and what is packed in it: a payload is base64 of zlib."""
-    packed = []
-    for word in re.findall(r"[A-Za-z0-9+/]{40,}={0,2}", said):
-        with contextlib.suppress(ValueError, zlib.error):
-            packed.append(zlib.decompress(base64.b64decode(word + "=" * (-len(word) % 4))).decode(errors="replace"))
-    return "\n".join([said, *packed])
 
 
 def test_what_is_packed_is_seen():
