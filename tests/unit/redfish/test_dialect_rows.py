@@ -15,6 +15,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.bmc.found_machine
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.model.metal import ProfileMetal
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.machines.machine_record import Machine as Recorded
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish import power
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.accounts import put_administrator, read_accounts
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.boot_override import (
     CD,
     HTTP,
@@ -23,6 +24,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.boot_over
     clear_override,
     set_override,
 )
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.certificate import read_place
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.client import Client
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.errors import BmcError
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.live_reader import reader_of
@@ -36,6 +38,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.profiles.
     firmware_profile,
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.resources import dialects
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.transport import Account
 from tests.kit.bmc.simulation import Simulated
 
 from .conftest import Made
@@ -146,6 +149,20 @@ def says_that_firmware_is_not_listed(client: Client, simulated: Simulated) -> No
     assert [one.found for one in found.findings] == ["the BMC has no UpdateService"]
 
 
+def creates_an_account(client: Client, simulated: Simulated) -> None:
+    _evidence, dialect = dialects.read(reader_of(client))
+    put_administrator(client, read_accounts(client), Account("bedplate", "own-canary-1"), dialect)
+    assert simulated.state()["accounts"]["bedplate"]["Id"] == "3"
+    assert refused(simulated) == []
+
+
+def refuses_a_certificate(client: Client, simulated: Simulated) -> None:
+    evidence, dialect = dialects.read(reader_of(client))
+    with pytest.raises(BmcError, match="only after a reset"):
+        read_place(client, evidence.managers[0], dialect)
+    assert simulated.writes() == []
+
+
 OLD_IDRAC = {"names": IDRAC, "manager_model": "14G Monolithic", "bmc_firmware": "5.10.50.00"}
 NEW_IDRAC = {"names": IDRAC, "manager_model": "17G Monolithic", "bmc_firmware": "1.20.50.52"}
 CASES: dict[str, Case] = {
@@ -176,6 +193,8 @@ CASES: dict[str, Case] = {
     "cd_by_other_name": Case({"targets": ["None", "Pxe", "UefiCd"]}, boots(Override(CD))),
     "bios_apply_time": Case({"bios_apply": "needed"}, writes_bios),
     "bios_apply_time_refused": Case({"bios_apply": "refused", "names": PENDING_BIOS}, writes_bios),
+    "account_slots": Case({"names": IDRAC, "manager_model": "16G Monolithic", "account_slots": 4}, creates_an_account),
+    "certificate_after_reset": Case(OLD_IDRAC, refuses_a_certificate),
     "update_none": Case({"update_service": False}, says_that_firmware_is_not_listed),
 }
 """Row -> its case."""
