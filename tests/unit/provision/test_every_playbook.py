@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 import shutil
 import subprocess
 import sys
@@ -22,8 +23,10 @@ from tests.unit.machines.sources.standing_server import Standing, standing
 from tests.unit.provision.site import NODES, InstalledSite, services
 
 pytestmark = [pytest.mark.playbooks, pytest.mark.tools("xorriso")]
-OWN, NETBOX = "own-canary-of-gpu01", "nbt_canary.0123456789abcdef"
-SECRETS = ("factory-canary", OWN, "canary-token-", NETBOX)
+# Other tests of this machine have other canaries in the arguments of their processes.
+_THIS = secrets.token_hex(8)
+FACTORY, OWN, NETBOX = f"factory-canary-{_THIS}", f"own-canary-{_THIS}", f"nbt_canary.{_THIS}"
+SECRETS = (FACTORY, OWN, "canary-token-", NETBOX)
 """BMC passwords of the factory and of a machine's own account, the begin of each session token, and the token of NetBox."""
 _SESSION = re.compile(r"(POST \S+/SessionService/Sessions|DELETE \S+/SessionService/Sessions/\d+|(GET|HEAD) \S+) \d+")
 
@@ -51,13 +54,14 @@ class Shop:
 PLAYBOOKS: dict[str, Callable[[Shop], dict[str, Any]]] = {
     "import_machines": Shop.imports,
     "bmc_discover": lambda _shop: {"bmc_record": True},
+    "bmc_commission": lambda _shop: {"bmc_nodes": "gpu[01-02]", "bmc_ntp": "10.0.0.1"},
     "firmware": lambda _shop: {},
     "bios": lambda _shop: {},
     "provision": lambda shop: shop.installed.variables,
     "power": lambda _shop: {"power": "off", "power_nodes": "gpu02", "power_graceful": 0},
 }
 """Playbook -> its variables, in the order in which a site needs them."""
-WRITES = ("provision", "power")
+WRITES = ("bmc_commission", "provision", "power")
 """Playbooks whose first run writes to BMCs."""
 READ_ONLY = ("firmware", "bios")
 """Playbooks that change nothing at all, the control node included, except for their report."""
@@ -86,9 +90,13 @@ class Story:
 
     @property
     def secrets(self) -> list[str]:
-        """Return the secrets that are in no place but their own, with those that the machines have received."""
+        """Return the secrets that are in no place but their own, with those that were made: accounts, and what machines have received."""
         received = [path.read_text().split("\n") for path in self.shop.installed.machines.glob("*.secrets")]
-        return [*SECRETS, *sorted({text for lines in received for text in lines if text})]
+        # Accounts are USER:PASSWORD.
+        files = (path for path in self.shop.installed.site.secrets.rglob("*") if path.is_file())
+        made = {path.read_text().strip().partition(":")[2] for path in files} - {""}
+        texts = {text for lines in [*received, made] for text in lines if text}
+        return [*SECRETS, *sorted(texts - set(SECRETS))]
 
 
 @pytest.fixture(scope="module")
@@ -134,8 +142,10 @@ def prepare(shop: Shop) -> None:
         {"results": answers.get(path.strip("/").rpartition("/")[2], []), "next": None},
     )
     site.record_file.unlink()
+    site.secret("bmc_factory", f"root:{FACTORY}")
     site.secret("bmc/gpu01", f"root:{OWN}")
-    site.bmcs["gpu01"].change(password=OWN)
+    for node, password in zip(NODES, (OWN, FACTORY), strict=True):
+        site.bmcs[node].change(password=password)
     texts = {"firmware": "components: {BMC: '2.0.1', BIOS: '1.2.3'}\n"}
     texts["bios"] = "bios_version: '1.2*'\nattributes: {ProcHyperthreading: Enabled}\n"
     for folder, text in texts.items():
@@ -227,16 +237,16 @@ def test_the_nodes_are_installed(story: Story) -> None:
 
 
 def test_no_secret_is_beside_its_place(story: Story) -> None:
-    secrets, host = story.secrets, story.shop.installed.host
-    # A path of a medium, a token, and two lines of a private key for each node.
-    assert len(secrets) == len(SECRETS) + 4 * len(NODES)
-    found = story.processes.having(secrets)
+    known, host = story.secrets, story.shop.installed.host
+    # A path of a medium, a token, and two lines of a private key for each node, and the password of gpu02's new account.
+    assert len(known) == len(SECRETS) + 4 * len(NODES) + 1
+    found = story.processes.having(known)
     for playbook, ran in story.ran.items():
-        found += [line for text in ran.outputs for line in canaries.in_text(f"the output of {playbook}", text, secrets)]
+        found += [line for text in ran.outputs for line in canaries.in_text(f"the output of {playbook}", text, known)]
     spared = [story.shop.installed.site.secrets, story.shop.installed.machines]
     # The provision host keeps the path of a medium with its order, so that a further run removes the medium.
     spared += (host.folder / "orders/orders").glob("*/note-medium")
-    found += canaries.in_files(story.folders, secrets, spared)
+    found += canaries.in_files(story.folders, known, spared)
     assert found == []
 
 
@@ -245,7 +255,7 @@ def test_the_searched_places_have_something(story: Story) -> None:
     runner, host = story.shop.folder / "runner/artifacts", story.shop.installed.host
     for playbook in PLAYBOOKS:
         assert len(list((runner / playbook / "job_events").glob("*.json"))) > 5
-        assert "EXEC" in story.ran[playbook].outputs[1] or playbook in ("import_machines", *READ_ONLY, "bmc_discover")
+    assert "SSH: EXEC" in story.ran["provision"].outputs[1]
     assert {path.stem for path in (host.folder / "states").glob("*.json")} == set(NODES)
     assert json.loads(host.log.read_text().splitlines()[-1])["status"] == 200
     assert list((story.shop.folder / "report").rglob("*.json"))
@@ -256,7 +266,7 @@ def test_the_searched_places_have_something(story: Story) -> None:
 def test_a_leak_is_found(tmp_path: Path) -> None:
     """Each kind of place that is searched, with a leak in it."""
     (tmp_path / "a").mkdir()
-    (tmp_path / "a/log").write_bytes(b"\0\xff..own-canary-of-gpu01..")
+    (tmp_path / "a/log").write_bytes(b"\0\xff.." + OWN.encode())
     (tmp_path / "a/canary-token-1.json").write_text("")
     assert canaries.in_files([tmp_path], SECRETS) == [
         f"canary-token- in {tmp_path}/a/canary-token-1.json",
