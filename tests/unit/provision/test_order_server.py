@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.provision import order_server
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.orders import Orders
 from tests.unit.provision.test_orders import HASH, NONCE, VALUES
 
@@ -137,6 +138,31 @@ def test_a_proxy_on_this_host_states_the_address_of_the_machine(site, capfd: pyt
         request(site, "GET", "/", **{"X-Real-IP": given})
     rows = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
     assert [row["peer"] for row in rows] == ["10.20.9.1", "fd00::1", "127.0.0.1", "127.0.0.1"]
+
+
+def test_nothing_beside_images_and_media_is_sent(site) -> None:
+    (site.server.served / "media" / "key.pem").write_text("PRIVATE")
+    order = site.arm()
+    for path in ("/media/key.pem", "/media/", f"/../state/orders/{order.id}/seed.tar"):
+        status, data, headers = request(site, "GET", path)
+        assert (status, data) == (404, b"no such file\n")
+        # What a refused request has in its body is not the next request.
+        assert headers["Connection"] == "close"
+
+
+def test_the_name_of_a_medium_is_in_no_log(site, capfd: pytest.CaptureFixture[str]) -> None:
+    name = "ab" * 20
+    for path in (f"/media/{name}.iso", f"/media/{name}"):
+        (site.server.served / path[1:]).write_bytes(b"iso")
+        request(site, "GET", path)
+    rows = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert [(row["path"], row["status"]) for row in rows] == [("/media", 200), ("/media", 404)]
+
+
+def test_a_connection_without_a_byte_ends(site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(order_server, "_PATIENCE", 0.2)
+    with socket.create_connection(site.server.server_address, timeout=20) as silent:
+        assert silent.recv(1) == b""
 
 
 def test_another_host_cannot_state_an_address(site, monkeypatch: pytest.MonkeyPatch) -> None:

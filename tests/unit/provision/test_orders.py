@@ -266,6 +266,7 @@ def test_the_text_of_an_order(kept: Orders) -> None:
         ("serial", "To Be Filled By O.E.M."), ("serial", ""), ("serial", "a'b"), ("disk", "x\ny"), ("wipe", "maybe"), ("server", "http://x:1"),
         ("mac", "52:54:00:BE:D9:01"), ("raw_bytes", "1048577"), ("root_start", "1000001"), ("gateway", "x"), ("more", "x"), ("node", "a/b"),
         ("image", "https://x/$(y)"), ("disk", " x"), ("host_key", "x"),
+        ("disk", "Not Specified"), ("gateway", "none\n"),
     ],
 )  # fmt: skip
 def test_a_value_that_an_order_cannot_have(kept: Orders, key: str, value: str) -> None:
