@@ -15,7 +15,7 @@ from lab.paths import ssh_config_of
 from lab.shell import say
 from tests.kit.bmc.simulation import Simulation
 from tests.kit.provision.metal import WORDS
-from tests.kit.provision.metal_lab import CONTROLLER, DIRECTORY, EXTRA_FILES, KIT, LAB, MetalLab
+from tests.kit.provision.metal_lab import CONTROLLER, KIT, LAB, MetalLab
 from tests.kit.provision.metal_site import Machines, MetalNode, Operator
 
 pytestmark = [pytest.mark.metal, pytest.mark.step]
@@ -65,7 +65,6 @@ def lab() -> Iterator[MetalLab]:
     one = MetalLab(SUBNET.format("0/24"), ADDRESS)
     try:
         one.start()
-        one.place_certificates()
         for node in NODES:
             one.name(node.name, node.address)
         figures["controller"] = f"{time.monotonic() - started:.0f} s"
@@ -88,7 +87,7 @@ def operator(lab: MetalLab, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         "node_tuning_manage": False,
     }
     (folder / "group_vars/compute_nodes.yml").write_text(yaml.safe_dump(own))
-    served = {"image_boots": {IMAGE: KIT}, "provision_extra_files": EXTRA_FILES}
+    served = {"image_boots": {IMAGE: KIT}}
     (folder / "group_vars/provision_hosts.yml").write_text(yaml.safe_dump(served))
     secrets = lab.folder / "secrets"
     secrets.mkdir(mode=0o700, exist_ok=True)
@@ -118,7 +117,7 @@ def test_the_controller_becomes_the_provision_host(operator: Operator, lab: Meta
     started = time.monotonic()
     done = operator.play("provision_host")
     assert done.returncode == 0, done.stdout[-12000:]
-    assert lab.execute("cat", f"{DIRECTORY}/ca.pem") == lab.ca.read_text()
+    lab.take_ca()
     lab.serve_packages()
     figures["provision_host.yml"] = f"{time.monotonic() - started:.0f} s"
 

@@ -42,7 +42,8 @@ subjectKeyIdentifier = hash
 authorityKeyIdentifier = keyid
 subjectAltName = IP:{address},DNS:{name}
 """
-_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+# Firmware that boots by HTTP, and BMCs, may have no elliptic curves.
+_KEY = ("-newkey", "rsa:3072", "-nodes")
 _PRIVATE, _PUBLIC = 0o600, 0o644
 
 

@@ -44,6 +44,7 @@ def decide(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> Decision 
         "port": port,
         "order_port": port + 1,
         "pair": pair,
+        "group": f"{DIRECTORY}/ffdhe2048.pem",
         "authority": AUTHORITY,
         "name": NAME,
         "served": served,

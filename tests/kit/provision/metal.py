@@ -26,6 +26,7 @@ from lab.guest.recipe import MASKED
 from lab.machines import DEFAULT_RELEASE
 from lab.paths import image_cache, one_at_a_time
 from lab.shell import say
+from tests.kit import ROOT
 from tests.kit.provision import certificates, network
 
 # Without `lsm=`: under Secure Boot the kernel must have its integrity module.
@@ -139,7 +140,7 @@ def provision_host(folder: Path, bridge: tuple[str, str] | None = None) -> Itera
     server = listen(settings)
     if bridge:
         # OVMF of 2022 has neither elliptic curves nor, with Python's choice of ciphers, another way to a key.
-        server.context.load_dh_params(str(Path(__file__).with_name("ffdhe2048.pem")))
+        server.context.load_dh_params(str(ROOT / "roles/provision/templates/bedplate-ffdhe2048.pem.j2"))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"https://{host}:{server.server_address[1]}"
     answers = NetworkBoot(network.make_folder(folder / "network", network.NOBODY)) if bridge else None

@@ -12,9 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.provision import certificates
 from lab import host, nodes
 from lab.guest import bridge
 from lab.machines import Machine, Plan
@@ -26,12 +24,6 @@ from tests.kit.provision import metal
 LAB, CONTROLLER, KIT = "metal", "ctl1", "kit"
 DIRECTORY = "/var/lib/bedplate/provision"
 _ARCHIVES = "/var/cache/apt/archives"
-_DH = "/etc/nginx/ffdhe2048.pem"
-EXTRA_FILES = [
-    {"path": _DH, "content": Path(__file__).with_name("ffdhe2048.pem").read_text()},
-    {"path": "/etc/nginx/conf.d/dhparam.conf", "content": f"ssl_dhparam {_DH};\n"},
-]
-"""Files of the site for nginx: such firmware exchanges keys by DHE alone."""
 
 
 @dataclass
@@ -104,14 +96,9 @@ class MetalLab:
         facts = json.loads((built / "image.json").read_text())
         return {"os": "debian-13", "file": str(built / "image.img.zst"), "sha256": facts["sha256"]}
 
-    def place_certificates(self) -> None:
-        """Put an RSA CA and certificate where the role keeps its own: firmware of 2022 has no elliptic curves."""
-        made = self.folder / "tls"
-        with mock.patch.object(certificates, "_KEY", ("-newkey", "rsa:3072", "-nodes")):
-            certificates.Certificates(made, self.ca, self.address).renew()
-        self.copy(made, f"{DIRECTORY}/tls")
-        self.execute("chmod", "0700", f"{DIRECTORY}/tls")
-        self.execute("sh", "-c", f"chown root:root {DIRECTORY}/tls/*; chmod 0600 {DIRECTORY}/tls/*")
+    def take_ca(self) -> None:
+        """Take the CA that the role has made, for BMCs and firmware."""
+        self.podman("cp", f"{self._container}:{DIRECTORY}/ca.pem", str(self.ca))
 
     def serve_packages(self) -> None:
         """Serve the archive by the nginx of the provision host."""
