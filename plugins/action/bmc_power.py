@@ -14,6 +14,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.bmc.bmc_accounts 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.bmc.bmc_targets import (
     NameMistakesError,
     named_nodes,
+    repeated_mistakes,
     targets_of,
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.bmc.power_run import PowerOrder
@@ -39,13 +40,25 @@ class ActionModule(controller_call.ControllerAction):
         extra = self._task.get_variable_manager().extra_vars
         try:
             given = run_input("power", self._task_vars, extra, self._templar.template)
-            nodes = named_nodes(given.choices["power_nodes"], given.cluster, "power_nodes", given.limit)
+            nodes = self._nodes(given)
             wanted = given.choices["power"]
             if refused := self._refusals(wanted, nodes, given):
                 return {**result, "changed": False, "failed": True, "msg": "\n".join([_NOTHING, *refused])}
             return {**result, **self._powered(nodes, given)}
         except (RunError, SecretError, NameMistakesError) as error:
             raise AnsibleActionFail(f"{_NOTHING} {error}") from None
+
+    def _nodes(self, given: RunInput) -> list[str]:
+        """Return the named nodes. Raises NameMistakesError for mistakes in them, and in the nodes that a person names as unused."""
+        named, sworn = (str(given.choices[name]) for name in ("power_nodes", "power_without_slurm"))
+        mistakes = repeated_mistakes(sworn, "power_without_slurm", named, "power_nodes")
+        try:
+            nodes = named_nodes(named, given.cluster, "power_nodes", given.limit)
+        except NameMistakesError as error:
+            mistakes = [str(error), *mistakes]
+        if mistakes:
+            raise NameMistakesError("\n".join(mistakes))
+        return nodes
 
     def _refusals(self, wanted: str, nodes: list[str], given: RunInput) -> list[str]:
         """Return why the power of nodes must not end. A Slurm that does not answer refuses all of them."""

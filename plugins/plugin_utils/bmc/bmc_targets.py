@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from ...module_utils.common.hostlist import HostlistError, expand
+from ...module_utils.common.hostlist import HostlistError, expand, fold
 from ...module_utils.common.text import did_you_mean
 from ..cluster import Cluster
 from ..cluster.model import Node, Profile
@@ -102,10 +102,28 @@ def named_nodes(text: str, cluster: Cluster, variable: str, limit: Collection[st
         elif name in cluster.hosts:
             mistakes.append(f"{variable}: {name} is a host outside the racks; allowed: nodes. Use its own BMC.")
         else:
-            mistakes.append(f"{variable}: {name}: not a node of the cluster file.{did_you_mean(name, list(nodes))}")
+            hint = did_you_mean(
+                name, list(nodes), otherwise=f" Allowed: names of nodes, no patterns or groups. {example}."
+            )
+            mistakes.append(f"{variable}: {name}: not a node of the cluster file.{hint}")
     if mistakes:
         raise NameMistakesError("\n".join(mistakes))
     found = [name for name in nodes if name in names and (limit is None or name in limit)]
     if not found:
         raise NameMistakesError(f"{variable}: --limit excludes every named node. Run without --limit.")
     return found
+
+
+def repeated_mistakes(text: str, variable: str, nodes: str, of: str) -> list[str]:
+    """Return mistakes in a hostlist that repeats some of the named nodes; `nodes` is the hostlist of the variable `of`."""
+    try:
+        names = list(dict.fromkeys(expand(text))) if text else []
+    except HostlistError as error:
+        return [f"{variable}: {error}"]
+    try:
+        named = set(expand(nodes))
+    except HostlistError:
+        return []
+    others = [name for name in names if name not in named]
+    remedy = f"allowed: nodes of {of}. Name them in both."
+    return [f"{variable}: {fold(others)} not in {of}; {remedy}"] if others else []

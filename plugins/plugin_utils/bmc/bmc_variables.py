@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..common import run_variables
@@ -13,12 +13,14 @@ from ..common.run_variables import SWITCH, RunVariable, as_whole, matches, numbe
 _FOLDER = RunVariable("", "the path of a folder", lambda value: isinstance(value, str))
 _PORT = RunVariable(443, "a TCP port from 1 to 65535", number(1, 65535), as_whole)
 _NODES = RunVariable("", "names of nodes as a hostlist, such as gpu[01-04]", lambda value: isinstance(value, str))
+_USER = matches("[A-Za-z][A-Za-z0-9_-]{0,15}")
 _MOST_NODES = number(1, 1_000_000)
 
 
 def _is_servers(value: object) -> bool:
     found = _servers(value)
-    return bool(found) and all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.:-]{0,252}", one) for one in found)
+    is_text = all(isinstance(one, str) for one in (value if isinstance(value, list) else [value]))
+    return is_text and bool(found) and all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.:-]{0,252}", one) for one in found)
 
 
 def _servers(value: Any) -> tuple[str, ...]:
@@ -34,7 +36,9 @@ COMMISSION: dict[str, RunVariable] = {
     **REPORTS,
     "bmc_nodes": _NODES,
     "bmc_user": RunVariable(
-        "bedplate", "a name of at most 16 letters, digits, - and _", matches("[A-Za-z][A-Za-z0-9_-]{0,15}")
+        "bedplate",
+        "a name of at most 16 letters, digits, - and _",
+        lambda value: isinstance(value, str) and _USER(value),
     ),
     "bmc_ntp": RunVariable((), "addresses or names of NTP servers with commas between them", _is_servers, _servers),
     "bmc_keep_ipmi": SWITCH,
@@ -85,6 +89,16 @@ def mistakes(variables: Mapping[str, object], playbook: str) -> list[str]:
         for name, example in _NEEDED.get(playbook, {}).items()
         if name not in variables
     ]
+
+
+def foreign(named: Iterable[str], playbook: str) -> list[str]:
+    """Return each variable of the command line that another playbook takes, and this one does not: it would have no effect."""
+    found = []
+    for name in sorted(set(named) - PLAYBOOKS[playbook].keys()):
+        if others := [f"{other}.yml" for other, known in PLAYBOOKS.items() if name in known]:
+            remedy = "Leave it out; --limit narrows the nodes."
+            found.append(f"{name} is a variable of {', '.join(others)}, not of {playbook}.yml. {remedy}")
+    return found
 
 
 def choices(variables: Mapping[str, object], playbook: str) -> dict[str, Any]:

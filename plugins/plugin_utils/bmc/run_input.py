@@ -54,7 +54,8 @@ def run_input(
     known = bmc_variables.PLAYBOOKS[playbook]
     stated = {name: template(variables[name]) for name in known if name in variables}
     named = {name: value for name, value in extra.items() if name not in stated}
-    if mistakes := bmc_variables.mistakes({**named, **stated}, playbook):
+    foreign = bmc_variables.foreign(extra, playbook)
+    if mistakes := [*bmc_variables.mistakes({**named, **stated}, playbook), *foreign]:
         raise RunError("\n".join(mistakes))
     try:
         cluster = load(str(template(variables["bedplate_cluster_file"])))

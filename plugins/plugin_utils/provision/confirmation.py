@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...module_utils.common.hostlist import HostlistError, expand, fold
-from ..bmc.bmc_targets import IPMI, NameMistakesError, named_nodes
+from ..bmc.bmc_targets import IPMI, NameMistakesError, named_nodes, repeated_mistakes
 from ..cluster import Cluster
 from ..cluster.model import Node
 from ..machines.machine_record import NOTHING, Machine
@@ -42,18 +42,14 @@ def confirm(
         names = named_nodes(choices["provision_nodes"], cluster, "provision_nodes", limit)
     except NameMistakesError as error:
         found += str(error).splitlines()
-    wiped: list[str] = []
-    try:
-        wiped = list(dict.fromkeys(expand(choices["provision_wipe"]))) if choices["provision_wipe"] else []
-        found += _wipe_mistakes(wiped, choices["provision_nodes"])
-    except HostlistError as error:
-        found.append(f"provision_wipe: {error}")
+    for variable in ("provision_wipe", "provision_without_slurm"):
+        found += repeated_mistakes(choices[variable], variable, choices["provision_nodes"], "provision_nodes")
     nodes = {node.name: node for node in cluster.nodes}
     chosen = [nodes[name] for name in names]
     if cluster.provision is None:
         found.append("the cluster file has no section `provision`: state its `host`. See docs/bare-metal.md.")
     # Disks of nodes that --limit leaves out are not wiped.
-    left = [name for name in wiped if name in names]
+    left = [name for name in names if name in _wiped(choices["provision_wipe"])]
     found += _count_mistakes(choices["provision_count"], [nodes[name] for name in left])
     found += _node_mistakes(chosen, cluster, record)
     if found:
@@ -61,13 +57,12 @@ def confirm(
     return Confirmed(tuple(chosen), frozenset(left))
 
 
-def _wipe_mistakes(wiped: list[str], nodes: str) -> Iterator[str]:
+def _wiped(text: str) -> set[str]:
+    """Return the nodes of provision_wipe; none of a text that is not a hostlist, which is a mistake of its own."""
     try:
-        named = set(expand(nodes))
+        return set(expand(text)) if text else set()
     except HostlistError:
-        return
-    if others := [name for name in wiped if name not in named]:
-        yield f"provision_wipe: {fold(others)} not in provision_nodes; allowed: nodes of provision_nodes. Name them in both."
+        return set()
 
 
 def _count_mistakes(stated: int, wiped: list[Node]) -> Iterator[str]:

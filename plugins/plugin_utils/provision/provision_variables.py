@@ -20,7 +20,8 @@ VARIABLES: dict[str, RunVariable] = {
     "provision_without_slurm": _HOSTLIST,
     "provision_drain_seconds": seconds(0),
     "provision_at_once": RunVariable(64, "a number of nodes from 1 to 1024", number(1, 1024), as_whole),
-    "provision_install_seconds": seconds(3600),
+    # A shorter bound would close the order of a machine that is writing its disk.
+    "provision_install_seconds": RunVariable(3600, "whole seconds from 60 to 604800", number(60, 604_800), as_whole),
     "provision_off_seconds": seconds(300),
     "provision_ssh_seconds": seconds(1800),
     "provision_authorized_keys": RunVariable(
@@ -47,7 +48,7 @@ def mistakes(variables: Mapping[str, object]) -> list[str]:
     found = run_variables.mistakes(own, VARIABLES, "provision_", "provision.yml")
     if "bmc_port" in variables and not VARIABLES["bmc_port"].takes(variables["bmc_port"]):
         found.append(f"bmc_port: {variables['bmc_port']!r}; allowed: {_PORT}")
-    if not variables.get("provision_nodes"):
+    if variables.get("provision_nodes", "") == "":
         found.append(f"provision_nodes is missing; allowed: {_HOSTLIST.allowed}. There is no default. {_EXAMPLE}")
     return found
 

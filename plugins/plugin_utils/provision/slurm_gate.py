@@ -44,7 +44,8 @@ def refusal(found: Mapping[str, Any] | None, check: bool = False) -> str:
     is_own = (found.get("kind"), found.get("run")) == (PROVISION, RUN)
     if found.get("outcome") == "drained" and (is_own or (check and found.get("changed"))):
         return ""
-    return f"{why or found.get('outcome') or 'no outcome'} ({state}). Only nodes that this run drains are installed: resume it first."
+    shown = why if why.startswith(state) else f"{why or found.get('outcome') or 'no outcome'} ({state})"
+    return f"{shown}. Only nodes that this run drains are installed: resume it first."
 
 
 def _without_slurm(nodes: list[str], error: str, sworn: str) -> dict[str, str]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.bmc.bmc_targets i
     NameMistakesError,
     Reach,
     named_nodes,
+    repeated_mistakes,
     targets_of,
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
@@ -50,6 +52,33 @@ def test_mistakes_in_variables(playbook: str, variables: dict[str, object], says
     assert all(text in one for text, one in zip(says, found, strict=True)), found
 
 
+def test_a_variable_of_another_playbook_on_the_command_line_is_a_mistake() -> None:
+    (text,) = bmc_variables.foreign(["bmc_nodes", "bmc_record", "roll_percent"], "bmc_discover")
+    assert text.startswith("bmc_nodes is a variable of bmc_commission.yml, not of bmc_discover.yml.")
+    assert bmc_variables.foreign(["power_nodes", "bmc_port"], "power") == []
+
+
+@pytest.mark.parametrize("value", [None, True, [None], [True, "10.0.0.1"], 7])
+def test_account_and_servers_are_texts(value: object) -> None:
+    for name in ("bmc_user", "bmc_ntp"):
+        found = bmc_variables.mistakes({"bmc_nodes": "gpu01", name: value}, "bmc_commission")
+        assert [one.partition(":")[0] for one in found] == [name]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("gpu[01", "unbalanced"),
+        ("gpu[02-04]", "sworn: gpu\\[03-04\\] not in power_nodes; allowed: nodes of power_nodes"),
+    ],
+)
+def test_nodes_that_are_named_twice(text: str, says: str) -> None:
+    (found,) = repeated_mistakes(text, "sworn", "gpu[01-02]", "power_nodes")
+    assert re.search(says, found)
+    assert repeated_mistakes("gpu02", "sworn", "gpu[01-02]", "power_nodes") == []
+    assert repeated_mistakes("", "sworn", "gpu01", "power_nodes") == []
+
+
 def test_choices_have_defaults_and_yaml_may_read_off_as_false() -> None:
     found = bmc_variables.choices({"power": False, "power_nodes": "gpu01"}, "power")
     assert found == {
@@ -70,6 +99,7 @@ def test_nodes_are_named_in_the_order_of_the_file_and_a_limit_narrows_them(clust
         ("*", "'\\*' is not allowed"),
         ("gpu[01", "unbalanced"),
         ("gpu09", "gpu09: not a node of the cluster file"),
+        ("rack_a", "rack_a: not a node of the cluster file. Allowed: names of nodes, no patterns or groups"),
         ("ctl1", "ctl1 is a host outside the racks"),
     ],
 )

@@ -84,6 +84,8 @@ def test_names_and_disks(tmp_path: Path) -> None:
         ({"nodes": "gpu[01-03]", "wipe": "gpu[01-03]"}, ["provision_count is missing", "r1, r2", "provision_count=3"]),
         ({"nodes": "gpu[01-03]", "wipe": "gpu[01-03]", "count": 2}, ["provision_count: 2", "3 nodes"]),
         ({"nodes": "gpu05"}, ["gpu05: no image"]),
+        ({"nodes": "gpu01", "without_slurm": "gpu[01"}, ["provision_without_slurm: unbalanced"]),
+        ({"nodes": "gpu01", "without_slurm": "gpu[01-02]"}, ["provision_without_slurm: gpu02 not in provision_nodes"]),
         # All at once.
         (
             {"nodes": "gpu[01-02],gpu05", "wipe": "gpu03", "count": 7},
@@ -123,6 +125,9 @@ def test_variables() -> None:
     assert any("is missing" in one for one in provision_variables.mistakes({}))
     (text,) = provision_variables.mistakes({"provision_nodes": "gpu01", "provision_wipes": "gpu01"})
     assert "did you mean provision_wipe?" in text
+    # A bound that closes the order of a machine while it writes its disk.
+    assert provision_variables.mistakes({"provision_nodes": "gpu01", "provision_install_seconds": 0}) != []
+    assert len(provision_variables.mistakes({"provision_nodes": None})) == 1
     assert len(provision_variables.mistakes({"provision_nodes": "gpu01", "provision_port": 0, "bmc_port": "x"})) == 2
 
 
@@ -173,6 +178,11 @@ OWN = f"Reason={written('provision', slurm_gate.RUN, 'installs image trixie')} [
 )
 def test_slurm_allows_only_what_this_means_has_drained(state: str, jobs: str, is_allowed: bool) -> None:
     assert bool(slurm_gate.refusal(of_slurm(state, jobs))) is not is_allowed
+
+
+def test_a_refusal_names_state_and_reason_once() -> None:
+    text = slurm_gate.refusal(of_slurm("DOWN Reason=dead psu [ann@2026-11-28T10:00:00]", ""))
+    assert text.count("dead psu") == 1, text
 
 
 def test_a_node_unknown_to_slurm_is_allowed_and_everything_unknown_else_refuses() -> None:
