@@ -202,8 +202,7 @@ def by_runner(shop: Shop, playbook: str, variables: dict[str, Any]) -> subproces
     return subprocess.CompletedProcess([playbook], done.rc, _COLOUR.sub("", done.stdout.read()), "")
 
 
-@pytest.mark.parametrize("playbook", PLAYBOOKS)
-def test_a_prediction_reads_only_and_a_second_run_changes_nothing(playbook: str, story: Story) -> None:
+def _a_prediction_reads_only_and_a_second_run_changes_nothing(playbook: str, story: Story) -> None:
     ran = story.ran[playbook]
     assert ran.codes == [0, 0, 0], "\n".join(ran.outputs)
     for log in (ran.logs[0], ran.logs[2]):
@@ -216,7 +215,7 @@ def test_a_prediction_reads_only_and_a_second_run_changes_nothing(playbook: str,
     assert bool(written) == (playbook in WRITES)
 
 
-def test_a_prediction_changes_no_machine(story: Story) -> None:
+def _a_prediction_changes_no_machine(story: Story) -> None:
     """The state before a prediction is the state after the playbook before it."""
     for before, after in zip(list(PLAYBOOKS)[:-1], list(PLAYBOOKS)[1:], strict=True):
         assert story.ran[before].states[2] == story.ran[after].states[0], after
@@ -227,7 +226,7 @@ def _changed(output: str) -> int:
     return sum(map(int, re.findall(r"\bchanged=(\d+)", output)))
 
 
-def test_the_nodes_are_installed(story: Story) -> None:
+def _the_nodes_are_installed(story: Story) -> None:
     installed = story.shop.installed
     for node in NODES:
         assert [line.split()[0] for line in installed.events(node)].count("write") == 1
@@ -236,7 +235,7 @@ def test_the_nodes_are_installed(story: Story) -> None:
     assert [bmc.state()["power"] for bmc in installed.site.bmcs.values()] == ["On", "Off"]
 
 
-def test_no_secret_is_beside_its_place(story: Story) -> None:
+def _no_secret_is_beside_its_place(story: Story) -> None:
     known, host = story.secrets, story.shop.installed.host
     # A path of a medium, a token, and two lines of a private key for each node, and the password of gpu02's new account.
     assert len(known) == len(SECRETS) + 4 * len(NODES) + 1
@@ -250,7 +249,7 @@ def test_no_secret_is_beside_its_place(story: Story) -> None:
     assert found == []
 
 
-def test_the_searched_places_have_something(story: Story) -> None:
+def _the_searched_places_have_something(story: Story) -> None:
     """A search in empty places would find nothing."""
     runner, host = story.shop.folder / "runner/artifacts", story.shop.installed.host
     for playbook in PLAYBOOKS:
@@ -261,6 +260,16 @@ def test_the_searched_places_have_something(story: Story) -> None:
     assert list((story.shop.folder / "report").rglob("*.json"))
     assert {path.stem for path in story.shop.installed.site.reports.glob("*.json")} >= {"bmc_discover", *READ_ONLY}
     assert any("xorriso" in words for words in story.processes.seen)
+
+
+def test_every_playbook(story: Story) -> None:
+    """All in one test: processes of pytest-xdist would each run the story."""
+    for playbook in PLAYBOOKS:
+        _a_prediction_reads_only_and_a_second_run_changes_nothing(playbook, story)
+    _a_prediction_changes_no_machine(story)
+    _the_nodes_are_installed(story)
+    _the_searched_places_have_something(story)
+    _no_secret_is_beside_its_place(story)
 
 
 def test_a_leak_is_found(tmp_path: Path) -> None:
