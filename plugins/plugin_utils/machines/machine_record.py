@@ -109,11 +109,15 @@ def read(cluster_file: str | Path, names: Iterable[str]) -> dict[str, Machine]:
 def read_text(path: Path) -> str:
     """Return the text of the file, "" if it does not exist. RecordError: it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
         raise RecordError([f"{path}: cannot be read: {error}. {_RESTORE}"]) from None
+    if not text.strip():
+        # As no record, it would have every BMC trusted anew.
+        raise RecordError([f"{path}: is empty. {_RESTORE}"])
+    return text
 
 
 def record_of(path: Path, text: str, names: Sequence[str]) -> dict[str, Machine]:

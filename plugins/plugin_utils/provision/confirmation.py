@@ -58,7 +58,7 @@ def confirm(
 
 
 def _wiped(text: str) -> set[str]:
-    """Return the nodes of provision_wipe; none of a text that is not a hostlist, which is a mistake of its own."""
+    """Return the nodes of provision_wipe; none for a text that is not a hostlist; `repeated_mistakes` names it."""
     try:
         return set(expand(text)) if text else set()
     except HostlistError:

@@ -121,7 +121,9 @@ def test_no_file_and_no_cluster_file_are_an_empty_record(tmp_path: Path):
     assert read(site(tmp_path, text_of({}, NAMES)), NAMES) == {}
 
 
-@pytest.mark.parametrize("content", [b'{"format": "\xff"}', b"[" * 200_000], ids=["bytes", "brackets"])
+@pytest.mark.parametrize(
+    "content", [b'{"format": "\xff"}', b"[" * 200_000, b"", b"\n"], ids=["bytes", "brackets", "empty", "blank"]
+)
 def test_a_record_that_cannot_be_read_is_not_an_empty_one(content: bytes, tmp_path: Path):
     (tmp_path / "pod.machines.json").write_bytes(content)
     with pytest.raises(RecordError, match=r"pod\.machines\.json:"):

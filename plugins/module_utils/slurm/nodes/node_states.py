@@ -19,6 +19,7 @@ _COMMANDS = (
     ("squeue", "--local", "--noheader", "--all", "--format=%i|%T|%N|%L"),
     ("scontrol", "--oneliner", "--all", "show", "reservations"),
 )
+_JOB_FIELDS = 4
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\Z")
 _OFF = ("POWER_DOWN", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP")
 _OUT = ("DRAIN", "DOWN", "FAIL", "REBOOT_ISSUED", *_OFF, "FUTURE", "UNKNOWN")
@@ -133,7 +134,7 @@ class Snapshot:
 
 
 def snapshot(slurm_conf: Path) -> Snapshot:
-    """Query slurmctld. Raises SlurmSilentError if it does not answer one of the queries: a part of the answer would hide jobs."""
+    """Query slurmctld. Raises SlurmSilentError if a query has no answer, or one not understood: a part of the answer would hide jobs."""
     slurm_commands.drop_login_variables()
     texts = []
     for command in _COMMANDS:
@@ -142,6 +143,9 @@ def snapshot(slurm_conf: Path) -> Snapshot:
         if outcome.code != 0:
             raise SlurmSilentError(f"`{' '.join(command)}`: {outcome.error_line}")
         texts.append(outcome.stdout)
+    if lines := [line for line in texts[1].splitlines() if line.strip() and line.count("|") != _JOB_FIELDS - 1]:
+        # A job that is not read would make its node look unused.
+        raise SlurmSilentError(f"`{' '.join(_COMMANDS[1])}`: not understood: {lines[0][:100]!r}")
     return parse(*texts)
 
 
@@ -154,7 +158,9 @@ def parse(nodes: str, jobs: str, reservations: str) -> Snapshot:
     ('fan is = loud', ['DRAIN', 'IDLE', 'NOT_RESPONDING'], False, ('7',), 7200)
     """
     holding: dict[str, dict[str, tuple[str, int | None]]] = {}
-    for job, state, place, left in (line.split("|") for line in jobs.splitlines() if line.count("|") == 3):
+    for job, state, place, left in (
+        line.split("|") for line in jobs.splitlines() if line.count("|") == _JOB_FIELDS - 1
+    ):
         for name in names_in(place):
             holding.setdefault(name, {})[job.strip()] = state, _seconds(left.strip())
     reserved: dict[str, list[str]] = {}

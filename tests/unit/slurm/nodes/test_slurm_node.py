@@ -116,6 +116,24 @@ def test_a_query_without_an_answer_is_a_failure_before_any_change(
     assert commands.slurm.commands == []
 
 
+@pytest.mark.parametrize("state", [None, *DONE])
+def test_a_line_of_a_job_that_is_not_understood_is_no_answer(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch, state: str | None
+):
+    ours(commands.slurm, "n1")
+    monkeypatch.setattr(
+        node_states,
+        "run",
+        lambda argv, _seconds, environment: (
+            Outcome(0, "7 RUNNING n1 1:00\n", "") if argv[0] == "squeue" else commands.answer(argv, environment)
+        ),
+    )
+    result = commands.run(state, why="new text")
+    assert result["failed"]
+    assert "not understood: '7 RUNNING n1 1:00'" in result["msg"]
+    assert commands.slurm.commands == []
+
+
 @pytest.mark.parametrize("check", [False, True])
 @pytest.mark.parametrize("name", ["", "R1", "r 1", "-r"])
 @pytest.mark.parametrize("state", DONE)
