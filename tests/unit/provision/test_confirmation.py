@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,7 @@ def test_names_and_disks(tmp_path: Path) -> None:
         ({"nodes": "gpu05"}, ["gpu05: no image"]),
         ({"nodes": "gpu01", "without_slurm": "gpu[01"}, ["provision_without_slurm: unbalanced"]),
         ({"nodes": "gpu01", "without_slurm": "gpu[01-02]"}, ["provision_without_slurm: gpu02 not in provision_nodes"]),
+        ({"nodes": "gpu01", "wipe": "gpu[01"}, ["provision_wipe: "]),
         # All at once.
         (
             {"nodes": "gpu[01-02],gpu05", "wipe": "gpu03", "count": 7},
@@ -119,6 +121,18 @@ def test_a_machine_without_a_record_and_a_file_without_the_section(tmp_path: Pat
     )
     with pytest.raises(ConfirmationError, match="no section `provision`"):
         confirm(provision_variables.choices({"provision_nodes": "gpu01"}), cluster, record_of(cluster))
+
+
+def test_a_machine_that_cannot_be_verified_and_an_image_that_is_not_declared(tmp_path: Path) -> None:
+    chosen = provision_variables.choices({"provision_nodes": "gpu01"})
+    cluster = cluster_of(tmp_path)
+    with pytest.raises(ConfirmationError, match="gpu01: image 'trixie' is not in `images`"):
+        confirm(chosen, replace(cluster, images={}), record_of(cluster))
+    ipmi = {"sockets": 1, "cores_per_socket": 2, "memory_mib": 4096, "bmc": {"protocol": "ipmi"}, "image": "trixie"}
+    ipmi["boot"] = {"firmware": "uefi", "method": "pxe"}
+    cluster = cluster_of(tmp_path, profiles={"small": ipmi, "bare": ipmi})
+    with pytest.raises(ConfirmationError, match="gpu01: its BMC is commanded by IPMI"):
+        confirm(chosen, cluster, record_of(cluster))
 
 
 def test_variables() -> None:
@@ -183,6 +197,19 @@ def test_slurm_allows_only_what_this_means_has_drained(state: str, jobs: str, is
 def test_a_refusal_names_state_and_reason_once() -> None:
     text = slurm_gate.refusal(of_slurm("DOWN Reason=dead psu [ann@2026-11-28T10:00:00]", ""))
     assert text.count("dead psu") == 1, text
+
+
+def test_slurm_allows_nothing_that_only_looks_drained() -> None:
+    drained = {"outcome": "drained", "state": "IDLE+DRAIN"}
+    own = {**drained, "kind": "provision", "run": slurm_gate.RUN}
+    assert slurm_gate.refusal(own) == ""
+    assert "job 12 on it" in slurm_gate.refusal({**own, "jobs": ["12"]})
+    assert slurm_gate.refusal({**own, "outcome": "draining"})
+    # Only a prediction has no reason yet, and only where it would drain the node.
+    assert slurm_gate.refusal({**drained, "changed": True}, check=True) == ""
+    assert slurm_gate.refusal({**drained, "changed": True})
+    assert slurm_gate.refusal({**drained, "changed": False}, check=True)
+    assert slurm_gate.refusal({"why": "unknown to Slurm", "state": "IDLE"})
 
 
 def test_a_node_unknown_to_slurm_is_allowed_and_everything_unknown_else_refuses() -> None:
