@@ -5,11 +5,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.bmc.bmc_accounts import Accounts
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.bmc.bmc_accounts import Accounts, account_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.bmc.bmc_contact import Contact, contact
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.bmc.bmc_targets import Reach, Target
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import SecretError
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.machines.machine_record import Machine
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.errors import REFUSED, BmcError
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.errors import READ_ONLY, REFUSED, BmcError
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.transport import Account, Limits
 from tests.kit.bmc.simulation import Simulated, Simulation
 
@@ -64,6 +67,27 @@ def test_a_ca_proves_a_bmc_without_a_record_and_one_with_a_renewed_certificate(s
         assert found.error is not None
         assert found.error.kind == "wrong-certificate"
     assert foreign.state()["log"] == []
+
+
+@pytest.mark.parametrize("renewed", [False, True])
+def test_a_contact_that_only_reads_sends_no_write(renewed: bool, simulation: Simulation) -> None:
+    """By the fingerprint on record, and by the CA after it."""
+    bmc = simulation.add()
+    target = Target("gpu01", bmc.address, recorded=Machine(bmc_fingerprint="ab" * 32 if renewed else bmc.fingerprint))
+    reach = Reach(bmc.port, str(bmc.ca_file), limits=QUICK)
+    accounts = Accounts({"gpu01": ACCOUNT}, {})
+    found = contact([target], accounts, reach, lambda client: client.patch("/redfish/v1/Systems/1", {"AssetTag": "x"}))
+    error = found["gpu01"].error
+    assert error is not None
+    assert error.kind == READ_ONLY
+    assert bmc.writes() == []
+
+
+@pytest.mark.parametrize("text", ["canary", "root:", ":canary", "root:can\nary", "root:canary\n"])
+def test_a_text_that_is_not_an_account(text: str) -> None:
+    with pytest.raises(SecretError) as caught:
+        account_of("bmc_factory", text)
+    assert "canary" not in str(caught.value)
 
 
 def test_a_node_without_an_account_is_contacted_for_its_fingerprint_alone(simulation: Simulation) -> None:

@@ -41,6 +41,7 @@ def of_slurm(state: str, jobs: str = "") -> dict[str, Any]:
         ("ALLOCATED", "12|RUNNING|gpu01|1:00:00", "job 12 on it"),
         ("MIXED+DRAIN Reason=fan [ann@2026-11-28T10:00:00]", "12|RUNNING|gpu01|1:00:00", "job 12 on it"),
         ("IDLE+DRAIN Reason=fan [ann@2026-11-28T10:00:00]", "12|SUSPENDED|gpu01|1:00:00", "job 12 on it"),
+        ("MIXED*+DRAIN Reason=fan [ann@2026-11-28T10:00:00]", "", "has not released it"),
         ("IDLE+DRAIN+COMPLETING Reason=fan [ann@2026-11-28T10:00:00]", "", "has not released it"),
         (f"IDLE+DRAIN+REBOOT_REQUESTED Reason={written('roll', 'a1', 'x')} [root@2026-11-28T10:00:00]", "", "reboot"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import stat
 import subprocess
@@ -11,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision import archive, arming, medium, order_text
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.orders import RefusedError
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.seed import SeedFile
-from ansible_collections.bedplate.cluster.plugins.module_utils.provision.served_image import ImageError
+from ansible_collections.bedplate.cluster.plugins.module_utils.provision.served_image import ImageError, read_image
 from tests.unit.provision.test_orders import HASH, VALUES
 
 MACHINE = {key: VALUES[key] for key in ("node", "serial", "mac", "disk", "wipe", "address", "gateway")}
@@ -69,6 +71,46 @@ def test_a_medium_that_cannot_be_made_leaves_no_order(desk: arming.Desk) -> None
         arming.arm(desk, MACHINE, IMAGE, FILES, 60)
     assert arming.states(desk, ["gpu001"]) == {}
     assert list((desk.served / "media").iterdir()) == []
+
+
+def test_a_medium_is_removed_where_its_making_was_stopped(desk: arming.Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(_boot: Path, _order: str, _ca: bytes, out: Path, _words: str) -> None:
+        out.write_text("with the token")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(arming, "make_medium", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        arming.arm(desk, MACHINE, IMAGE, FILES, 60)
+    assert arming.states(desk, ["gpu001"]) == {}
+    assert list((desk.served / "media").iterdir()) == []
+
+
+def test_xorriso_writes_a_private_file_and_its_failure_leaves_no_medium(
+    desk: arming.Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modes = []
+
+    def fails(words: list[str], _seconds: float) -> Outcome:
+        out = Path(words[words.index("-o") + 1])
+        modes.append(stat.S_IMODE(out.stat().st_mode))
+        out.write_text("cut")
+        return Outcome(1, "", "No space left on device")
+
+    monkeypatch.setattr(medium, "run", fails)
+    with pytest.raises(medium.MediumError, match="No space left"):
+        arming.arm(desk, MACHINE, IMAGE, FILES, 60)
+    assert modes == [0o600]
+    assert list((desk.served / "media").iterdir()) == []
+
+
+def test_an_image_is_read_only_where_it_is_served_whole(desk: arming.Desk) -> None:
+    folder = desk.served.parent / "images/trixie"
+    folder.mkdir(parents=True)
+    (folder / "image.json").write_text(json.dumps(IMAGE))
+    assert read_image(desk.served.parent, "trixie", None) == IMAGE
+    (desk.served / "images" / f"{IMAGE['sha256']}.img.zst").write_bytes(b"IMAGE")
+    with pytest.raises(ImageError, match="SHA-256"):
+        read_image(desk.served.parent, "trixie", None)
 
 
 def test_a_second_order_is_refused(desk: arming.Desk) -> None:

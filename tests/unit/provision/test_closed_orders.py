@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Orders that have ended, and steps out of their order: what is refused also where a killed server has left a file."""
+"""Orders that have ended, steps out of their order, and files of nodes: what is refused also where a kill has left a file."""
 
 from __future__ import annotations
 
@@ -12,6 +12,14 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.orders import Orders
+from ansible_collections.bedplate.cluster.plugins.module_utils.provision.progress import (
+    KNOWN,
+    PLANNED,
+    REFUSED,
+    NodeStates,
+    Progress,
+    ProgressError,
+)
 
 from .test_orders import NONCE, OTHER, VALUES, arm, facts, refused
 
@@ -102,3 +110,41 @@ def test_an_order_is_armed_after_the_other_process(kept: Orders) -> None:
         assert kept.open_order("gpu001") == ""
     thread.join()
     assert kept.open_order("gpu001")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        '{"node": "gpu002"}',
+        '{"node": "gpu001", "state": "gone"}',
+        '{"node": "gpu001", "state": 1}',
+        '{"node": "gpu001", "until": "x"}',
+        '{"node": "gpu001", "more": "x"}',
+    ],
+)
+def test_a_file_that_is_not_the_progress_of_its_node(tmp_path: Path, text: str) -> None:
+    files = NodeStates(tmp_path)
+    (tmp_path / "gpu001.json").write_text(text)
+    with pytest.raises(ProgressError, match="Find out what the machine does"):
+        files.read("gpu001")
+    assert str(tmp_path / "gpu001.json") in files.write([Progress("gpu001")], "me")["gpu001"]
+    assert (tmp_path / "gpu001.json").read_text() == text
+
+
+def test_a_node_of_another_run_is_not_written_until_it_is_free(tmp_path: Path) -> None:
+    now = [100.0]
+    files = NodeStates(tmp_path, clock=lambda: now[0])
+    assert files.write([Progress("gpu001", holder="other", until=200)], "other") == {}
+    assert (tmp_path / "gpu001.json").stat().st_mode & 0o777 == 0o600
+    assert set(files.write([Progress("gpu001", holder="me")], "me")) == {"gpu001"}
+    assert files.read("gpu001") == Progress("gpu001", holder="other", until=200)
+    assert files.write([Progress("gpu001", holder="me", until=200)], "me", gone=["other"]) == {}
+    now[0] = 200
+    assert files.write([Progress("gpu001", holder="third")], "third") == {}
+
+
+def test_a_refused_node_has_reached_nothing() -> None:
+    assert not Progress("gpu001", REFUSED).has_reached(PLANNED)
+    assert Progress("gpu001", KNOWN).has_reached(PLANNED)

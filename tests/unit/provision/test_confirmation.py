@@ -1,4 +1,4 @@
-"""What a person confirms, and what Slurm allows: all mistakes at once, and everything unknown refuses."""
+"""What a person confirms, what Slurm allows, and what a run begins: all mistakes at once, and everything unknown refuses."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.provision.progress import Progress
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import written
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.node_states import parse
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.node_work import report
@@ -16,6 +17,8 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cl
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.machines.machine_record import Machine
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.provision import provision_variables, slurm_gate
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.provision.confirmation import ConfirmationError, confirm
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.provision.desk import Look, Seen
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.provision.planning import Plan, plan_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.provision.wanted import image_mistakes, wanted_of
 
 SHA256 = "5f" * 32
@@ -224,3 +227,27 @@ def test_a_node_unknown_to_slurm_is_allowed_and_everything_unknown_else_refuses(
     ):
         assert set(slurm_gate.refusals(["gpu01", "gpu02"], answer, "gpu02")) == {"gpu01"}
         assert set(slurm_gate.refusals(["gpu01"], answer, "gpu[")) == {"gpu01"}
+
+
+def test_a_run_begins_no_order_on_a_node_that_it_does_not_know(tmp_path: Path) -> None:
+    cluster = cluster_of(tmp_path)
+    record = record_of(cluster)
+    chosen = provision_variables.choices({"provision_nodes": "gpu[01-02]"})
+    wanted, _mistakes = wanted_of(confirm(chosen, cluster, record), cluster, record, {"trixie": IMAGE}, "")
+    digest = wanted["gpu01"].digest
+
+    def plan(seen: Seen, errors: dict[str, str] | None = None) -> Plan:
+        look = Look({"gpu01": seen}, errors or {}, {}, {}, 100.0)
+        return plan_of({"gpu01": wanted["gpu01"]}, look, (), lambda _progress, _now: True)
+
+    assert plan(Seen()).new == ["gpu01"]
+    assert plan(Seen(), {"gpu01": "cut"}).refused == {"gpu01": "cut"}
+    assert "no run has recorded it" in plan(Seen(open="a" * 32)).refused["gpu01"]
+    for state in ("armed", "started"):
+        progress = Progress("gpu01", state, "a" * 32, digest)
+        assert plan(Seen(progress, {"state": "armed"})).work["gpu01"] == progress
+        for order in ("expired", "released"):
+            assert plan(Seen(progress, {"state": order})).work["gpu01"].state == "planned"
+    # The SSH host key of an order that was made before is not known.
+    verified = Progress("gpu01", "verified", "a" * 32, digest)
+    assert plan(Seen(verified, {"state": "armed"})).work["gpu01"] == Progress("gpu01", order="a" * 32)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.provision import bmc_steps
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.provision.desk import DeskError
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.provision.machine_run import job_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.provision.next_step import Bounds
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.machine_reading import read_machine
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.media import eject_media
 from tests.unit.provision.world import World
 
 pytestmark = pytest.mark.tools("xorriso")
@@ -221,6 +226,86 @@ def test_slurm_refuses_nodes_before_and_after_their_order(world: World) -> None:
     assert (world.state(armed), run.progress[armed].reason) == ("refused", "job 8 on it")
     assert world.is_clean(armed)
     assert world.events(armed) == []
+
+
+SYSTEM = "/redfish/v1/Systems/1"
+
+
+def step(world: World, node: str, do: Callable[..., object], url: str = "") -> str:
+    """Do a step at the BMC of a node, and return its error."""
+    job = replace(job_of(world.wanted(node)), url=url)
+    return world.fleet().each({node: job}, do)[node].error
+
+
+@pytest.mark.parametrize(("enabled", "target"), [("Disabled", "Cd"), ("Once", "Pxe"), ("Once", "Hdd")])
+def test_a_machine_that_would_boot_something_else_is_not_reset(enabled: str, target: str, world: World) -> None:
+    node = world.machine()
+    boot = {"BootSourceOverrideEnabled": enabled, "BootSourceOverrideTarget": target}
+    assert not step(world, node, lambda client, job: client.patch(SYSTEM, {"Boot": boot}))
+    job = job_of(world.wanted(node))
+    assert world.fleet().each({node: job}, bmc_steps.start)[node].value is False
+    assert [one for one in world.bmcs[node].writes() if "Reset" in one] == []
+
+
+def test_a_machine_that_was_turned_on_too_early_keeps_what_it_boots_from(world: World) -> None:
+    node = world.machine(power="On", behaviour="none")
+    assert "was turned on before its medium was removed" in step(world, node, bmc_steps.release)
+    assert world.bmcs[node].writes() == []
+
+
+@pytest.mark.parametrize(("left", "says"), [("medium", "a medium is inserted again"), ("override", "boot override")])
+def test_a_machine_with_a_medium_or_an_override_is_not_turned_on(left: str, says: str, world: World) -> None:
+    node = world.machine()
+    assert not step(world, node, bmc_steps.arm, "https://127.0.0.1:1/media/x.iso")
+    if left == "medium":
+        boot = {"Boot": {"BootSourceOverrideEnabled": "Disabled"}}
+        assert not step(world, node, lambda client, job: client.patch(SYSTEM, boot))
+    else:
+        assert not step(
+            world,
+            node,
+            lambda client, job: eject_media(client, read_machine(client, serial=job.target.recorded.serial)),
+        )
+    assert says in step(world, node, bmc_steps.turn_on)
+    assert world.bmcs[node].state()["power"] == "Off"
+
+
+def test_an_order_that_cannot_be_closed_leaves_the_machine_off(world: World) -> None:
+    node = world.machine()
+
+    def call(name: str, arguments: Mapping[str, Any]) -> Any:
+        if name == "provision_orders" and arguments.get("release") and world.state(node) == "off":
+            return {"failed_nodes": dict.fromkeys(arguments["release"], "disk full")}
+        return world.host.call(name, arguments)
+
+    assert world.run(node, call=call).stopped[node] == "disk full"
+    assert (world.state(node), world.bmcs[node].state()["power"]) == ("off", "Off")
+
+
+def test_a_node_that_another_run_took_is_not_reset(world: World) -> None:
+    node = world.machine()
+
+    def call(name: str, arguments: Mapping[str, Any]) -> Any:
+        if name == "provision_states" and any(row["state"] == "started" for row in arguments.get("write", ())):
+            return {"held": {node: "another run works on it: x"}}
+        return world.host.call(name, arguments)
+
+    assert world.run(node, call=call).stopped[node] == "another run works on it: x"
+    assert [one for one in world.bmcs[node].writes() if "Reset" in one] == []
+
+
+def test_a_provision_host_that_stays_silent_ends_the_run(world: World) -> None:
+    node, looks = world.machine(), [0]
+
+    def call(name: str, arguments: Mapping[str, Any]) -> Any:
+        looks[0] += name == "provision_states" and "write" not in arguments
+        if looks[0] > 40:
+            raise AssertionError("the run does not end")
+        return {"unreachable": True, "msg": "no route"} if looks[0] > 2 else world.host.call(name, arguments)
+
+    with pytest.raises(DeskError, match="no route"):
+        world.run(node, call=call)
+    assert world.bmcs[node].writes() == []
 
 
 def test_another_run_works_on_the_node(world: World) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import stat
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -116,6 +118,26 @@ def test_machines_have_files_of_their_own(desk: arming.Desk, folder: Path) -> No
     assert left(folder) == []
 
 
+def test_the_files_of_another_order_of_the_same_nic_stay(desk: arming.Desk, folder: Path) -> None:
+    order = arm(desk, folder, PXE)["id"]
+    other = folder / "tftp" / MAC / "other"
+    other.mkdir()
+    (other / "order.cpio").write_text("x")
+    release(desk, folder, order)
+    assert (other / "order.cpio").exists()
+    assert [path.name for path in other.parent.iterdir() if path.is_dir() and path.name != "grub"] == ["other"]
+
+
+def test_only_dnsmasq_is_the_daemon(tmp_path: Path) -> None:
+    """Another program with the same word, such as an editor, gets no signal."""
+    words = [sys.executable, "-c", "input()", network_boot.command(tmp_path)[-1]]
+    with subprocess.Popen(words, stdin=subprocess.PIPE) as other:
+        until = time.monotonic() + 5
+        while words[-1].encode() not in Path(f"/proc/{other.pid}/cmdline").read_bytes() and time.monotonic() < until:
+            time.sleep(0.02)
+        assert network_boot.running(tmp_path) == []
+
+
 def test_no_private_key_travels(desk: arming.Desk, folder: Path) -> None:
     own = replace(desk, network=NetworkBoot(folder))
     key = {"/etc/ssh/ssh_host_ed25519_key": SeedFile(b"-----BEGIN OPENSSH PRIVATE KEY-----\n", 0o600)}
@@ -160,4 +182,6 @@ def test_only_the_own_address_claims(desk: arming.Desk, folder: Path) -> None:
 def test_the_configuration_answers_known_machines_alone(tmp_path: Path) -> None:
     lines = network_boot.configuration(tmp_path, "10.20.8.10", "10.20.8.0/22").splitlines()
     assert {"port=0", "listen-address=10.20.8.10", "dhcp-ignore=tag:!known", "tftp-unique-root=mac"} <= set(lines)
+    # Files of another owner are not sent, and names of files are secrets.
+    assert {"tftp-secure", "quiet-tftp", "quiet-dhcp"} <= set(lines)
     assert "dhcp-range=10.20.8.0,static,255.255.252.0,15m" in lines

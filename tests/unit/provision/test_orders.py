@@ -266,7 +266,8 @@ def test_the_text_of_an_order(kept: Orders) -> None:
         ("serial", "To Be Filled By O.E.M."), ("serial", ""), ("serial", "a'b"), ("disk", "x\ny"), ("wipe", "maybe"), ("server", "http://x:1"),
         ("mac", "52:54:00:BE:D9:01"), ("raw_bytes", "1048577"), ("root_start", "1000001"), ("gateway", "x"), ("more", "x"), ("node", "a/b"),
         ("image", "https://x/$(y)"), ("disk", " x"), ("host_key", "x"),
-        ("disk", "Not Specified"), ("gateway", "none\n"),
+        ("disk", "Not Specified"), ("gateway", "none\n"), ("wipe", "YES"), ("server", "http://10.0.0.1:8443"),
+        ("image", "http://10.0.0.1/x"),
     ],
 )  # fmt: skip
 def test_a_value_that_an_order_cannot_have(kept: Orders, key: str, value: str) -> None:
@@ -280,6 +281,13 @@ def test_a_value_that_an_order_cannot_have(kept: Orders, key: str, value: str) -
 def test_a_text_that_is_not_an_order(text: str) -> None:
     with pytest.raises(OrderError):
         parse(text)
+
+
+def test_a_text_that_was_cut_or_has_a_key_twice(kept: Orders) -> None:
+    lines = render(arm(kept)[0]).splitlines()
+    for wrong in (lines[:-1], [*lines[:-1], f"end={len(lines)}"], [*lines[:-1], lines[1], f"end={len(lines)}"]):
+        with pytest.raises(OrderError):
+            parse("\n".join([*wrong, ""]))
 
 
 def test_an_error_never_has_the_token(kept: Orders) -> None:

@@ -32,3 +32,18 @@ def test_paths_that_are_not_allowed(path: str) -> None:
 def test_a_mode_that_is_not_allowed() -> None:
     with pytest.raises(ValueError, match="mode"):
         pack({"/x": SeedFile(b"", 0o4755)})
+
+
+@pytest.mark.parametrize("number", [0, 65])
+def test_a_number_of_files_that_the_installer_does_not_read(number: int) -> None:
+    with pytest.raises(ValueError, match=f"a seed of {number} files"):
+        pack({f"/f{one}": SeedFile(b"") for one in range(number)})
+
+
+def test_only_root_reads_the_private_key_and_who_may_log_in() -> None:
+    files = machine_files(
+        "gpu001", "", "52:54:00:be:d9:01", "10.20.9.1/22", "none", "ssh-ed25519 A\n", ("private", "public")
+    )
+    modes = {path: file.mode for path, file in files.items()}
+    assert (modes["/etc/ssh/ssh_host_ed25519_key"], modes["/root/.ssh/authorized_keys"]) == (0o600, 0o600)
+    assert files["/etc/ssh/ssh_host_ed25519_key"].data == b"private"
