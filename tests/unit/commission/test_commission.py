@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.commission import access
 from tests.unit.commission.commissioned_site import NTP, CommissionedSite, Made, errors, steps
 
 ALL = ("account", "factory", "ntp", "ipmi", "certificate", "record")
@@ -61,6 +62,21 @@ def test_a_new_bmc_is_commissioned_once(shape: dict[str, Any], make: Made) -> No
     assert errors(found) == []
     assert steps(found) == CHANGED
     is_done(site)
+
+
+def test_an_account_is_saved_only_once_a_login_has_proved_it(make: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = make()
+    accepts = access.accepts
+    monkeypatch.setattr(
+        access, "accepts", lambda clients, bmc, account: account.user == "root" and accepts(clients, bmc, account)
+    )
+    found = site.run_one()
+    assert found.error is not None
+    assert found.error.kind == "not-taken"
+    assert not (site.secrets / "bmc/gpu01").exists()
+    assert (site.secrets / "bmc/gpu01.pending").exists()
+    # The factory's account still is the way in.
+    assert site.accounts()["root"]["Password"] == "factory-canary"
 
 
 def test_password_has_the_mode_of_a_secret_and_fits_ipmi(make: Made) -> None:

@@ -76,6 +76,19 @@ def test_signed_certificates_are_noted_until_one_is_on_record(tmp_path: Path) ->
     assert secrets.issued("gpu01") == ()
 
 
+def test_the_note_of_a_signed_certificate_is_private_and_no_link(tmp_path: Path) -> None:
+    folder = tmp_path / "secrets"
+    folder.mkdir(mode=0o700)
+    secrets = own(folder)
+    secrets.note_issued("gpu01", "ab" * 32)
+    path = folder / "bmc/.gpu01.issued"
+    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic links"):
+        secrets.note_issued("gpu01", "cd" * 32)
+
+
 @pytest.mark.parametrize(
     ("shortest", "longest", "length"), [(0, 0, 20), (8, 64, 20), (8, 16, 16), (24, 0, 24), (24, 64, 24)]
 )
