@@ -15,7 +15,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.bmc.bmc_findings 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.bmc.run_input import (
     RunError,
     RunInput,
-    report_folder,
+    require_report,
     run_input,
     write_report,
 )
@@ -47,6 +47,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
 
     def _commissioned(self, given: RunInput, variables: dict[str, Any]) -> dict[str, Any]:
         cluster, is_check = given.cluster, bool(self._task.check_mode)
+        # Before a CA is made.
+        folder = None if is_check else require_report(given.choices["bmc_report"], cluster.name)
         secrets = secrets_of(variables, self._templar, self._loader)
         targets, order = order_of(given, secrets, check=is_check)
         record = commission_run.record_of(cluster.path, given.names, write=not is_check)
@@ -54,10 +56,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         findings = commission_report.findings_of(targets, results)
         text = commission_report.summary(results, findings, targets)
         report = ""
-        if not is_check:
+        if folder:
             data = commission_report.data_of(cluster.name, results, targets)
             written = documents(f"bmc {cluster.name}", commission_report.KINDS, findings, data)
-            report = write_report(report_folder(given.choices["bmc_report"], cluster.name), _NAME, written)
+            report = write_report(folder, _NAME, written)
             text += f"\nreport: {report}.json, {report}.xml"
         changed, failed = any(one.is_changed for one in results.values()), finding.failed(findings)
         before, after = (commission_report.states(results, after=one) for one in (False, True))

@@ -25,7 +25,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.bmc.compare_run i
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.bmc.run_input import (
     RunError,
     RunInput,
-    report_folder,
+    require_report,
     require_targets,
     run_input,
     write_report,
@@ -69,18 +69,18 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             )
         profiles = profiles_of(targets, subject, cluster.path)
         accounts = accounts_of(secrets_of(variables, self._templar, self._loader), targets)
+        folder = None if self._task.check_mode else require_report(given.choices["bmc_report"], cluster.name)
         contacts = contact(targets.values(), accounts, given.reach, comparison(targets, profiles, subject))
         findings = compare_report.findings_of(targets, contacts)
         plan = compare_report.waves_of(cluster, contacts, given.choices) if subject == FIRMWARE else None
         text = [compare_report.summary(subject, contacts, findings, targets, without)]
         text += compare_report.wave_lines(plan) if plan else []
         report = ""
-        if not self._task.check_mode:
+        if folder:
             kinds, data = (
                 compare_report.kinds_of(subject),
                 compare_report.data_of(cluster.name, contacts, targets, plan),
             )
-            folder = report_folder(given.choices["bmc_report"], cluster.name)
             report = write_report(folder, subject, documents(f"{subject} {cluster.name}", kinds, findings, data))
             text.append(f"report: {report}.json, {report}.xml")
         failed = finding.failed(findings)

@@ -19,7 +19,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.bmc.found_machine
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.bmc.run_input import (
     RunError,
     RunInput,
-    report_folder,
+    require_report,
     require_targets,
     run_input,
     write_report,
@@ -58,6 +58,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         require_targets(given, targets)
         readable = {node: one for node, one in targets.items() if one.protocol == REDFISH}
         accounts = accounts_of(secrets_of(variables, self._templar, self._loader), readable)
+        folder = None if is_check else require_report(given.choices["bmc_report"], cluster.name)
         contacts = contact(
             readable.values(), accounts, given.reach, lambda one: read_for_record(one, readable), trusts_new=records
         )
@@ -67,9 +68,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         update = record_changes.update(cluster.path, given.names, values, write=records and not is_check)
         found = discovery.with_differences(found, update, targets)
         text = discovery_report.summary(found, update, targets, records=records, is_check=is_check)
-        folder = report_folder(given.choices["bmc_report"], cluster.name)
         report = ""
-        if not is_check:
+        if folder:
             data = discovery_report.data_of(cluster.name, found, targets)
             report = write_report(folder, _NAME, documents(f"bmc {cluster.name}", KINDS, found.findings, data))
             text += f"\nreport: {report}.json, {report}.xml"

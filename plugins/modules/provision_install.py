@@ -10,6 +10,7 @@ module: provision_install
 short_description: Install nodes through their BMCs
 version_added: 0.2.0
 description:
+  - Runs twice, since Slurm is read once more between O(until=armed) and the resets.
   - Opens an order with a one-time token for each node, makes its medium, inserts it, sets the one-time boot, and resets the machine once
     both are read back.
   - Follows the orders until the installer has reported and the machine is off. Then it removes medium, override, token and ISO, turns the
@@ -24,8 +25,16 @@ options:
     default: []
   slurm:
     description: Result of M(bedplate.cluster.slurm_node) with C(state=drained). Nodes that it does not show as drained are refused.
+      After O(until=armed) it is the result without a C(state), read right before the resets.
     type: dict
     default: {}
+  until:
+    description: >-
+      V(armed) opens the orders and prepares the machines, and resets none. V(known) does the rest, for nodes that are armed or beyond;
+      a node that is not armed any more is refused.
+    type: str
+    choices: [armed, known]
+    default: known
 author: The bedplate authors (!UNKNOWN)
 attributes:
   action: {support: full, description: "It runs on the control node, and calls modules on the provision host that it is delegated to."}
@@ -33,10 +42,18 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: Install the nodes
+- name: Arm the orders of the nodes
   bedplate.cluster.provision_install:
     work: "{{ planned.work }}"
     slurm: "{{ drained }}"
+    until: armed
+  delegate_to: "{{ groups.provision_hosts | default(['localhost'], true) | first }}"
+  run_once: true
+
+- name: Install the nodes
+  bedplate.cluster.provision_install:
+    work: "{{ planned.work }}"
+    slurm: "{{ read_again }}"
   delegate_to: "{{ groups.provision_hosts | default(['localhost'], true) | first }}"
   run_once: true
 """

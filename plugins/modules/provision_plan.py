@@ -14,12 +14,14 @@ description:
     are in one failure, before any request to a BMC.
   - Reads how far each node is on the provision host. A node that is installed has nothing to do, unless C(provision_wipe) names it.
   - Reads each machine at its BMC - serial number, boot MAC, power, and whether it can boot the installer - and refuses what differs.
-  - It writes nothing, and has no options. The variables are in docs/reference/playbooks.md.
+  - Holds the nodes on the provision host for this run until M(bedplate.cluster.provision_close), so that no other run drains, resumes or
+    installs them. A node that another run holds is refused.
+  - It changes nothing else, and has no options. The variables are in docs/reference/playbooks.md.
 options: {}
 author: The bedplate authors (!UNKNOWN)
 attributes:
   action: {support: full, description: "It runs on the control node, and calls modules on the provision host that it is delegated to."}
-  check_mode: {support: full, description: It is the same with and without it.}
+  check_mode: {support: full, description: It holds no node.}
 """
 
 EXAMPLES = r"""

@@ -28,8 +28,17 @@ options:
     type: list
     elements: dict
     default: []
+  hold:
+    description: Nodes that O(holder) holds from now on, in the state that they have.
+    type: list
+    elements: str
+    default: []
+  until:
+    description: Until when O(hold) is valid at the latest, in seconds since 1970.
+    type: float
+    default: 0.0
   holder:
-    description: The process that works on the run. Needed with O(write).
+    description: The process that works on the run. Needed with O(write) and O(hold).
     type: str
     default: ''
   gone:
@@ -113,6 +122,8 @@ def main() -> None:
             "directory": {"type": "path", "required": True},
             "nodes": {"type": "list", "elements": "str", "default": []},
             "write": {"type": "list", "elements": "dict", "default": []},
+            "hold": {"type": "list", "elements": "str", "default": []},
+            "until": {"type": "float", "default": 0.0},
             "holder": {"type": "str", "default": ""},
             "gone": {"type": "list", "elements": "str", "default": []},
             "images": {"type": "list", "elements": "str", "default": []},
@@ -136,6 +147,9 @@ def main() -> None:
                 progress_of({**row, "at": float(row["at"]), "until": float(row["until"])}) for row in given["write"]
             ]
             result["held"] = NodeStates(folder / "states").write(rows, given["holder"], given["gone"])
+        if given["hold"] and not module.check_mode:
+            held = NodeStates(folder / "states").hold(given["hold"], given["holder"], given["until"], given["gone"])
+            result["held"].update(held)
     except (OSError, ProgressError) as error:
         module.fail_json(msg=f"The progress of nodes was not written. {error}")
     for node in given["nodes"]:
@@ -150,7 +164,7 @@ def main() -> None:
             )
         except (ImageError, OSError) as error:
             result["image_errors"][name] = str(error)
-    module.exit_json(changed=bool(given["write"]), **result)
+    module.exit_json(changed=bool(given["write"] or given["hold"]), **result)
 
 
 if __name__ == "__main__":

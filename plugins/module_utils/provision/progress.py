@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,8 @@ PLANNED, VERIFIED, ARMED, STARTED, CLAIMED, WRITTEN, OFF, RELEASED, ON, KNOWN = 
 """`verified`: its order may exist. `armed`: medium and override are read back. `started`: the reset may have been sent."""
 REFUSED = "refused"
 """The order has ended without an installation; the next run begins a new one."""
+UNTOUCHED = "held by a run that has not begun with it"
+"""Reason of a node that is known. A run that was killed then has done nothing to it, so what a person confirmed is not used up."""
 _PRIVATE = 0o600
 
 
@@ -110,19 +112,34 @@ class NodeStates:
 
         A row without a holder lets go of its node. `gone` are holders that have ended. Raises OSError.
         """
+        given = {row.node: row for row in rows}
+        return self._change(given, lambda node, _before: given[node], holder, gone)
+
+    def hold(self, nodes: Iterable[str], holder: str, until: float, gone: Collection[str] = ()) -> dict[str, str]:
+        """Hold nodes in the state that they have, and return node -> reason for the nodes that another run holds. Raises OSError."""
+        return self._change(nodes, lambda node, before: _held(before or Progress(node), holder, until), holder, gone)
+
+    def _change(
+        self,
+        nodes: Iterable[str],
+        row_of: Callable[[str, Progress | None], Progress],
+        holder: str,
+        gone: Collection[str],
+    ) -> dict[str, str]:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         refused: dict[str, str] = {}
         with self._alone():
-            for row in rows:
+            for node in nodes:
                 try:
-                    before = self.read(row.node)
+                    before = self.read(node)
                 except ProgressError as error:
-                    refused[row.node] = str(error)
+                    refused[node] = str(error)
                     continue
                 if before and self._is_held(before, holder, gone):
-                    refused[row.node] = f"another run works on it: {before.holder}"
+                    refused[node] = f"another run works on it: {before.holder}"
                     continue
-                atomic_write(self.folder / f"{row.node}.json", json.dumps(row.facts(), indent=1) + "\n", mode=_PRIVATE)
+                row = row_of(node, before)
+                atomic_write(self.folder / f"{node}.json", json.dumps(row.facts(), indent=1) + "\n", mode=_PRIVATE)
         return refused
 
     def _is_held(self, before: Progress, holder: str, gone: Collection[str]) -> bool:
@@ -133,3 +150,11 @@ class NodeStates:
         with (self.folder / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+
+
+def _held(before: Progress, holder: str, until: float) -> Progress:
+    """Return the progress of a node that a run holds from now on."""
+    reason = before.reason
+    if before.state == KNOWN:
+        reason = UNTOUCHED if not before.holder or before.reason == UNTOUCHED else ""
+    return replace(before, holder=holder, until=until, reason=reason)

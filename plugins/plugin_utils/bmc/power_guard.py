@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Refuse to end the power of nodes that Slurm may use: only drained nodes without jobs, and nodes that Slurm does not have."""
+"""Refuse to end the power of nodes that Slurm may use: only nodes that a person has drained, without jobs, and nodes unknown to Slurm.
+
+A node that a run of bedplate has drained may be in work, such as one that provision.yml installs.
+"""
 
 from __future__ import annotations
 
@@ -60,6 +63,8 @@ def refusal(found: Mapping[str, Any] | None) -> str:
         return f"{state}: not drained. Drain it: {_drain()}"
     if found.get("by_slurm"):
         return f"{state}: drained by Slurm itself. Read why, and drain it with your own reason: {_drain()}"
+    if kind := str(found.get("kind", "")):
+        return f"{state}: a run of bedplate has it ({kind}). Let the run end, or stop it, and drain it with your own reason: {_drain()}"
     if found.get("outcome") == "draining" and found.get("why"):
         return f"{state}: {found['why']}. Wait until it is drained."
     return ""

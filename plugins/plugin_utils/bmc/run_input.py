@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from ...module_utils.common.files import atomic_write
@@ -88,6 +89,18 @@ def report_folder(choice: str, cluster: str) -> Path:
     return Path(choice or f"{home}/bedplate-reports/{cluster}").expanduser()
 
 
+def require_report(choice: str, cluster: str) -> Path:
+    """Return the folder of a report after a file was written in it: a run whose report is lost must not begin. Raises RunError."""
+    folder = report_folder(choice, cluster)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+    return folder
+
+
 def write_report(folder: Path, name: str, documents: Mapping[str, str]) -> str:
     """Write the documents of a report, suffix -> text, and return the path without suffix. RunError: a file cannot be written."""
     try:
@@ -95,7 +108,10 @@ def write_report(folder: Path, name: str, documents: Mapping[str, str]) -> str:
         for suffix, text in documents.items():
             atomic_write(folder / f"{name}.{suffix}", text)
     except OSError as error:
-        raise RunError(
-            f"bmc_report {error.filename or folder}: {error.strerror}; allowed: a folder that this user may write"
-        ) from None
+        raise _unwritable(folder, error) from None
     return str(folder / name)
+
+
+def _unwritable(folder: Path, error: OSError) -> RunError:
+    where = error.filename or folder
+    return RunError(f"bmc_report {where}: {error.strerror}; allowed: a folder that this user may write")

@@ -83,12 +83,25 @@ class Desk:
             return {}
         holder = self.settings.holder
         mine, until = (holder, now + self.settings.hold) if keeps else ("", 0.0)
-        gone = sorted(
-            {one.holder for one in listed if one.holder not in ("", holder) and run_holder.is_gone(one.holder)}
-        )
+        gone = self._gone(listed)
         data = [replace(one, holder=mine, until=until).facts() for one in listed]
         found = self._run("provision_states", write=data, holder=holder, gone=gone)
         return dict(found["held"])
+
+    def hold(self, nodes: Iterable[str], look: Look) -> dict[str, str]:
+        """Hold nodes for this run in the state that they have, and return node -> why another run has it. Raises DeskError."""
+        listed = list(nodes)
+        if not listed:
+            return {}
+        gone = self._gone([seen.progress for seen in look.nodes.values() if seen.progress])
+        own = self.settings
+        found = self._run("provision_states", hold=listed, holder=own.holder, until=look.now + own.hold, gone=gone)
+        return dict(found["held"])
+
+    def _gone(self, rows: Iterable[Progress]) -> list[str]:
+        """Return the holders that have ended."""
+        others = {one.holder for one in rows} - {"", self.settings.holder}
+        return sorted(one for one in others if run_holder.is_gone(one))
 
     def is_free(self, progress: Progress | None, now: float) -> bool:
         """Return whether no other run works on a node."""

@@ -68,9 +68,12 @@ class MachineRun:
         self._since: dict[str, float] = {}
         self._now = 0.0
 
-    def run(self, work: Mapping[str, Progress], refused: Mapping[str, str] | None = None) -> None:
+    def run(
+        self, work: Mapping[str, Progress], refused: Mapping[str, str] | None = None, *, only_arms: bool = False
+    ) -> None:
         """Drive nodes from their progress. `refused` are nodes that must not install any more: their orders are closed.
 
+        `only_arms`: end once no node is left to arm; no machine is reset.
         Raises DeskError if the provision host is silent for too long; a further run continues.
         """
         look = self.desk.look(work)
@@ -85,7 +88,7 @@ class MachineRun:
         self._refuse({node: why for node, why in (refused or {}).items() if node in mine})
         self.stopped.update((node, why) for node, why in (refused or {}).items() if node not in begun)
         silent = 0
-        while active := [node for node in self.progress if self._is_active(node)]:
+        while active := [node for node in self.progress if self._is_active(node, only_arms)]:
             try:
                 look = self.desk.look(active)
             except DeskError:
@@ -99,7 +102,9 @@ class MachineRun:
             if not self._advance(active, look):
                 self._sleep(self.bounds.poll)
 
-    def _is_active(self, node: str) -> bool:
+    def _is_active(self, node: str, only_arms: bool) -> bool:
+        if only_arms and self.progress[node].state != VERIFIED:
+            return False
         return node not in self.stopped and self.progress[node].state not in (KNOWN, REFUSED, PLANNED)
 
     def _note(self, look: Look) -> None:

@@ -12,10 +12,11 @@ from ...module_utils.provision.progress import (
     PLANNED,
     REFUSED,
     STARTED,
+    UNTOUCHED,
     VERIFIED,
     Progress,
 )
-from .desk import Look, Seen
+from .desk import Desk, Look, Seen
 from .wanted import Wanted
 
 _UNCLAIMED = ("armed", "expired", "released")
@@ -56,12 +57,27 @@ def plan_of(
         elif not is_free(seen.progress, look.now):
             holder = seen.progress.holder if seen.progress else ""
             plan.refused[node] = f"another run works on it: {holder}. Wait for it, or stop it and run again."
-        elif seen.progress is None and seen.open:
+        elif seen.open and (seen.progress is None or seen.progress.state == PLANNED):
             text = f"order {seen.open} is open on the provision host, and no run has recorded it"
             plan.refused[node] = f"{text}. Find out what the machine does, and release the order."
         else:
             _place(plan, one, seen, node in wiped)
     return plan
+
+
+def hold(plan: Plan, wanted: Mapping[str, Wanted], wiped: Collection[str], desk: Desk, look: Look) -> Plan:
+    """Hold the nodes of a plan for this run, before Slurm drains one; then plan once more. A node that another run has is refused.
+
+    `look` is that of the plan. Raises DeskError.
+    """
+    named = [*plan.work, *plan.known]
+    if not named:
+        return plan
+    lost = desk.hold(named, look)
+    mine = {node: wanted[node] for node in named if node not in lost}
+    held = plan_of(mine, desk.look(mine), wiped, desk.is_free)
+    held.refused = {**plan.refused, **held.refused, **{node: f"{why}. Run again." for node, why in lost.items()}}
+    return held
 
 
 def _place(plan: Plan, one: Wanted, seen: Seen, is_wiped: bool) -> None:
@@ -71,7 +87,7 @@ def _place(plan: Plan, one: Wanted, seen: Seen, is_wiped: bool) -> None:
         plan.work[node] = Progress(node, order=seen.open, holder=progress.holder if progress else "")
     elif progress.state == KNOWN:
         # A run that was killed after it had installed the node has a holder: its confirmation is used up.
-        if is_wiped and not progress.holder:
+        if is_wiped and (not progress.holder or progress.reason == UNTOUCHED):
             plan.work[node] = Progress(node)
         else:
             plan.known[node] = progress

@@ -46,7 +46,8 @@ class Site:
             window,
             chosen["provision_words"],
             chosen["provision_public_key"],
-            window + bounds.install + bounds.off + bounds.ssh + 3600,
+            # A node is held from before the drain.
+            float(chosen["provision_drain_seconds"]) + window + bounds.install + bounds.off + bounds.ssh + 3600,
         )
 
 

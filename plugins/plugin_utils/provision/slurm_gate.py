@@ -17,7 +17,7 @@ _UNKNOWN = "unknown to Slurm"
 
 
 def refusals(nodes: Iterable[str], answer: Mapping[str, Any], sworn: str, check: bool = False) -> dict[str, str]:
-    """Return node -> why it must not be installed. `answer` is the result of bedplate.cluster.slurm_node with state drained.
+    """Return node -> why it must not be installed. `answer` is the result of bedplate.cluster.slurm_node with state drained, or without.
 
     `sworn` is the hostlist of provision_without_slurm: nodes that a person names as unused. It counts only while Slurm does not answer.
     `check`: the answer is a prediction.
@@ -48,12 +48,30 @@ def refusal(found: Mapping[str, Any] | None, check: bool = False) -> str:
     return f"{shown}. Only nodes that this run drains are installed: resume it first."
 
 
+def unresumed(nodes: Iterable[str], answer: Mapping[str, Any]) -> dict[str, str]:
+    """Return node -> that it was not resumed, for nodes that Slurm did not report. `answer`: the result with state resumed."""
+    found = answer.get("nodes")
+    if is_lost(answer) or not isinstance(found, Mapping):
+        error = str(answer.get("msg") or "no answer").rstrip(". ")
+        text = f"not resumed in Slurm, which does not answer: {error}. When it does, run again, which resumes it"
+        return dict.fromkeys(nodes, text)
+    return {node: "not resumed in Slurm, which reported nothing. Run again" for node in nodes if not found.get(node)}
+
+
+def named(sworn: str) -> set[str]:
+    """Return the nodes of provision_without_slurm, none for a hostlist that cannot be read."""
+    try:
+        return set(expand(sworn)) if sworn else set()
+    except HostlistError:
+        return set()
+
+
 def _without_slurm(nodes: list[str], error: str, sworn: str) -> dict[str, str]:
     try:
-        named = set(expand(sworn)) if sworn else set()
+        unused = set(expand(sworn)) if sworn else set()
     except HostlistError as mistake:
         return dict.fromkeys(nodes, f"provision_without_slurm: {mistake}")
     remedy = "If no job can run on it, as before Slurm is installed, name it in -e provision_without_slurm=..."
     return {
-        node: f"Slurm does not answer, so jobs may use it: {error}. {remedy}" for node in nodes if node not in named
+        node: f"Slurm does not answer, so jobs may use it: {error}. {remedy}" for node in nodes if node not in unused
     }

@@ -291,7 +291,8 @@ class Connection:
                 WRONG_CERTIFICATE,
                 bmc.node,
                 _WRONG,
-                "Find out who changed the certificate. Then record the new fingerprint by playbooks/bmc_discover.yml.",
+                # bmc_discover.yml overwrites nothing.
+                "Find out who changed the certificate. Then correct `bmc_fingerprint` in the line of this node in <name>.machines.json.",
                 expected=bmc.trust.fingerprint,
                 found=str(error),
             ) from None

@@ -36,7 +36,16 @@ _MODULES: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "provision_states": (
         provision_states,
-        {"nodes": [], "write": [], "holder": "", "gone": [], "images": [], "public_key": None},
+        {
+            "nodes": [],
+            "write": [],
+            "hold": [],
+            "until": 0.0,
+            "holder": "",
+            "gone": [],
+            "images": [],
+            "public_key": None,
+        },
     ),
 }
 

@@ -52,6 +52,8 @@ def test_a_recorded_fingerprint_is_trusted_and_another_ends_the_contact(simulati
         found = reached(bmc, "ab" * 32, new=new)
         assert found.error is not None
         assert (found.error.kind, found.error.found) == ("wrong-certificate", bmc.fingerprint)
+        assert "correct `bmc_fingerprint`" in str(found.error)
+        assert "bmc_discover" not in str(found.error)
     assert bmc.state()["log"] == []
 
 

@@ -17,6 +17,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.bmc.bmc_targets i
     repeated_mistakes,
     targets_of,
 )
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.bmc.run_input import RunError, require_report
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.cluster_secrets import ClusterSecrets
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.given_secrets import GivenSecrets
@@ -188,3 +189,11 @@ def test_an_expression_with_all_secrets_is_evaluated_for_given_nodes_alone(tmp_p
 
 def test_a_bound_of_the_run_narrows_that_of_the_cluster_file() -> None:
     assert [Reach(at_once=256).at_most(number).at_once for number in (64, 512)] == [64, 256]
+
+
+def test_a_folder_that_takes_no_report_is_found_without_a_report(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match="bmc_report .*allowed: a folder that this user may write"):
+        require_report(str(tmp_path / "file" / "reports"), "c")
+    assert require_report(str(tmp_path / "reports"), "c") == tmp_path / "reports"
+    assert list((tmp_path / "reports").iterdir()) == []

@@ -31,8 +31,12 @@ def of_slurm(state: str, jobs: str = "") -> dict[str, Any]:
     ("state", "jobs", "says"),
     [
         ("IDLE+DRAIN Reason=fan is loud [ann@2026-11-28T10:00:00]", "", ""),
-        (f"IDLE+DRAIN Reason={written('roll', '3f2a9c1b', 'driver')} [root@2026-11-28T10:00:00]", "", ""),
-        (f"IDLE+DRAIN Reason={written('provision', '3f2a9c1b', 'image')} [root@2026-11-28T10:00:00]", "", ""),
+        (f"IDLE+DRAIN Reason={written('roll', '3f2a9c1b', 'driver')} [root@2026-11-28T10:00:00]", "", "(roll)"),
+        (
+            f"IDLE+DRAIN Reason={written('provision', '3f2a9c1b', 'image')} [root@2026-11-28T10:00:00]",
+            "",
+            "(provision)",
+        ),
         ("DOWN+DRAIN Reason=fan [ann@2026-11-28T10:00:00]", "", ""),
         ("IDLE", "", "not drained"),
         ("DOWN Reason=fan [ann@2026-11-28T10:00:00]", "", "not drained"),
@@ -43,7 +47,7 @@ def of_slurm(state: str, jobs: str = "") -> dict[str, Any]:
         ("IDLE+DRAIN Reason=fan [ann@2026-11-28T10:00:00]", "12|SUSPENDED|gpu01|1:00:00", "job 12 on it"),
         ("MIXED*+DRAIN Reason=fan [ann@2026-11-28T10:00:00]", "", "has not released it"),
         ("IDLE+DRAIN+COMPLETING Reason=fan [ann@2026-11-28T10:00:00]", "", "has not released it"),
-        (f"IDLE+DRAIN+REBOOT_REQUESTED Reason={written('roll', 'a1', 'x')} [root@2026-11-28T10:00:00]", "", "reboot"),
+        (f"IDLE+DRAIN+REBOOT_REQUESTED Reason={written('roll', 'a1', 'x')} [root@2026-11-28T10:00:00]", "", "(roll)"),
     ],
 )
 def test_slurm_decides_whether_the_power_may_end(state: str, jobs: str, says: str) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.provision.progress import NodeStates
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import written
 from tests.unit.provision.site import InstalledSite, Services, services
 
@@ -65,3 +67,32 @@ def test_a_persons_drain_and_a_wrong_serial_number(installed: InstalledSite) -> 
     assert installed.slurm == line
     assert site.writes() == []
     assert written("provision", "orders", "x").startswith("bedplate:provision:orders:")
+
+
+def test_a_node_that_a_person_resumes_before_the_reset_is_not_reset(installed: InstalledSite) -> None:
+    scontrol = installed.site.programs / "scontrol"
+    # Once an order is open, somebody resumes the node.
+    armed = f"ls {installed.host.folder}/states/gpu01.json >/dev/null 2>&1 && grep -q armed {installed.host.folder}/states/gpu01.json"
+    resumed = f"sed -i 's/State=.*/State=IDLE/' {installed.site.folder}/nodes"
+    scontrol.write_text(scontrol.read_text().replace("#!/bin/sh\n", f"#!/bin/sh\nif {armed}; then {resumed}; fi\n"))
+    done = installed.play(provision_nodes="gpu01")
+    assert done.returncode == 2
+    assert "Only nodes that this run drains are installed" in flat(done.stdout)
+    assert not any("Reset" in one for one in installed.site.writes())
+    assert [one for one in installed.events("gpu01") if one.startswith("write")] == []
+    states = NodeStates(installed.host.folder / "states")
+    found = states.read("gpu01")
+    assert found is not None
+    assert (found.state, found.holder) == ("refused", "")
+
+
+def test_a_node_that_another_run_holds_is_neither_drained_nor_resumed(installed: InstalledSite) -> None:
+    own = written("provision", "orders", "installs image x")
+    line = f"NodeName=gpu01 NodeHostName=gpu01 State=IDLE+DRAIN Reason={own} [root@2026-11-28T10:00:00]\n"
+    (installed.site.folder / "nodes").write_text(line)
+    NodeStates(installed.host.folder / "states").hold(["gpu01"], "elsewhere:1:2:3:4", time.time() + 600)
+    done = installed.play(provision_nodes="gpu01")
+    assert done.returncode == 2
+    assert "another run works on it: elsewhere:1:2:3:4" in flat(done.stdout)
+    assert installed.slurm == line
+    assert installed.site.writes() == []

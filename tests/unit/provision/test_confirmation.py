@@ -251,3 +251,11 @@ def test_a_run_begins_no_order_on_a_node_that_it_does_not_know(tmp_path: Path) -
     # The SSH host key of an order that was made before is not known.
     verified = Progress("gpu01", "verified", "a" * 32, digest)
     assert plan(Seen(verified, {"state": "armed"})).work["gpu01"] == Progress("gpu01", order="a" * 32)
+
+
+def test_a_silent_slurm_has_resumed_nothing() -> None:
+    for answer in ({}, {"failed": True, "msg": "no route."}, {"unreachable": True, "nodes": {}}):
+        found = slurm_gate.unresumed(["gpu01"], answer)
+        assert "not resumed in Slurm, which does not answer" in found["gpu01"]
+    assert slurm_gate.unresumed(["gpu01"], {"nodes": {"gpu01": {"outcome": "resumed"}}}) == {}
+    assert set(slurm_gate.unresumed(["gpu01"], {"nodes": {}})) == {"gpu01"}

@@ -20,7 +20,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.provision.bmc_fle
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.provision.desk import Desk, DeskSettings
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.provision.machine_run import MachineRun, job_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.provision.next_step import Bounds
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.provision.planning import Plan, plan_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.provision.planning import Plan, hold, plan_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.provision.wanted import Wanted
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.transport import Account
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import run_holder
@@ -134,7 +134,8 @@ class World:
     def plan(self, nodes: Mapping[str, Wanted], desk: Desk) -> Plan:
         """Return the plan of a run, with the machines verified."""
         wiped = [node for node, one in nodes.items() if one.wipes]
-        plan = plan_of(nodes, desk.look(nodes), wiped, desk.is_free)
+        look = desk.look(nodes)
+        plan = hold(plan_of(nodes, look, wiped, desk.is_free), nodes, wiped, desk, look)
         jobs = {node: job_of(nodes[node]) for node in plan.new}
         on = {*wiped, *plan.began}
         found = self.fleet().each(
@@ -177,7 +178,12 @@ class World:
         desk = self.desk(call, **settings)
         plan = self.plan(wanted, desk)
         run = self.machine_run(wanted, desk, bounds, power_at_once)
-        run.run(plan.work, refused)
+        first = {node: plan.work[node] for node in plan.unclaimed}
+        run.run(first, refused, only_arms=True)
+        armed = run.progress
+        ended = {node for node, one in armed.items() if node in run.stopped or one.state == "refused"}
+        run.run({node: armed.get(node, one) for node, one in plan.work.items() if node not in ended})
+        run.progress.update((node, armed[node]) for node in ended)
         run.stopped.update(plan.refused)
         run.progress.update(plan.known)
         if closes:

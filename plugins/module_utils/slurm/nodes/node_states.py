@@ -134,7 +134,10 @@ class Snapshot:
 
 
 def snapshot(slurm_conf: Path) -> Snapshot:
-    """Query slurmctld. Raises SlurmSilentError if a query has no answer, or one not understood: a part of the answer would hide jobs."""
+    """Query slurmctld. Raises SlurmSilentError if a query has no answer, or one not understood: a part of the answer would hide jobs.
+
+    An answer without any node is no answer: all nodes would look unknown to Slurm, so unused.
+    """
     slurm_commands.drop_login_variables()
     texts = []
     for command in _COMMANDS:
@@ -143,6 +146,8 @@ def snapshot(slurm_conf: Path) -> Snapshot:
         if outcome.code != 0:
             raise SlurmSilentError(f"`{' '.join(command)}`: {outcome.error_line}")
         texts.append(outcome.stdout)
+    if not any(line.startswith("NodeName=") for line in texts[0].splitlines()):
+        raise SlurmSilentError(f"`{' '.join(_COMMANDS[0])}`: no node in its answer: {texts[0].strip()[:100]!r}")
     if lines := [line for line in texts[1].splitlines() if line.strip() and line.count("|") != _JOB_FIELDS - 1]:
         # A job that is not read would make its node look unused.
         raise SlurmSilentError(f"`{' '.join(_COMMANDS[1])}`: not understood: {lines[0][:100]!r}")

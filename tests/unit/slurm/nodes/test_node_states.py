@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.drain_nodes import Drain
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.node_states import SlurmSilentError, snapshot
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.node_work import report
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.note_reasons import Note
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.out_limits import Limit
@@ -57,3 +60,13 @@ def test_a_node_in_service_counts_for_no_limit(state: str):
 def test_a_reason_counts_only_on_a_node_that_it_keeps_out_of_service(state: str, run_of_it: str):
     slurm = Slurmctld({"n1": {*state.split("+")}}, reasons={"n1": OWN})
     assert report(["n1"], slurm.read().nodes)["n1"].run == run_of_it
+
+
+@pytest.mark.parametrize("answer", ["", "echo", "echo No nodes in the system"])
+def test_an_answer_without_any_node_is_no_answer(answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for name in ("scontrol", "squeue"):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{answer if name == 'scontrol' else ''}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(SlurmSilentError, match="no node in its answer"):
+        snapshot(tmp_path / "slurm.conf")
