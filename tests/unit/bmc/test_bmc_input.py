@@ -193,7 +193,7 @@ def test_a_bound_of_the_run_narrows_that_of_the_cluster_file() -> None:
 
 def test_a_folder_that_takes_no_report_is_found_without_a_report(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match="bmc_report .*allowed: a folder that this user may write"):
+    with pytest.raises(RunError, match=r"bmc_report .*allowed: a folder that this user may write"):
         require_report(str(tmp_path / "file" / "reports"), "c")
     assert require_report(str(tmp_path / "reports"), "c") == tmp_path / "reports"
     assert list((tmp_path / "reports").iterdir()) == []

@@ -125,7 +125,7 @@ def test_a_machine_that_is_not_the_declared_one_receives_no_write(
     run = world.run(node, good)
     assert says in run.stopped[node]
     assert world.bmcs[node].writes() == []
-    assert world.state(node) == ""
+    assert world.state(node) == "planned"
     assert world.state(good) == "known"
 
 
@@ -221,7 +221,7 @@ def test_slurm_refuses_nodes_before_and_after_their_order(world: World) -> None:
     fresh, armed = world.machine(), world.machine()
     world.killed(armed, state="armed", before=False)
     run = world.run(fresh, armed, refused={fresh: "job 7 on it", armed: "job 8 on it"})
-    assert (world.state(fresh), world.bmcs[fresh].writes()) == ("", [])
+    assert (world.state(fresh), world.bmcs[fresh].writes()) == ("planned", [])
     assert run.stopped[fresh] == "job 7 on it"
     assert (world.state(armed), run.progress[armed].reason) == ("refused", "job 8 on it")
     assert world.is_clean(armed)
