@@ -85,6 +85,8 @@ def operator(lab: MetalLab, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     own = {
         "node_os_extra_files": [{"path": "/etc/apt/sources.list", "content": lab.sources}],
         "node_tuning_manage": False,
+        # Four emulated machines share two cores: slurmd may need longer than a real one.
+        "slurm_drop_ins": {"slurmd.service": {"emulated.conf": "[Service]\nTimeoutStartSec=600\n"}},
     }
     (folder / "group_vars/compute_nodes.yml").write_text(yaml.safe_dump(own))
     served = {"image_boots": {IMAGE: KIT}}
