@@ -112,7 +112,9 @@ def test_stopped_run_begins_no_further_bmc() -> None:
 
 
 RUN = """
-    import json, sys
+    import json, signal, sys
+    # A shell that starts this in the background has SIGINT ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.path.insert(0, "collections")
     from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.fan_out import for_each_bmc
     from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.transport import Account, Bmc, Trust
@@ -147,7 +149,10 @@ def test_signal_deletes_all_sessions(simulation: Simulation, number: signal.Sign
         time.sleep(0.1)
         for one in simulated:
             one.faults()
-        process.wait(40)
+        try:
+            process.wait(40)
+        finally:
+            process.kill()
     # Requests in progress are not waited for.
     assert time.monotonic() - sent < 15
     # A signal that was waited for still ends the process as it would have without.
