@@ -183,6 +183,8 @@ def by_runner(shop: Shop, playbook: str, variables: dict[str, Any]) -> subproces
     """Run a playbook with -vvvv by ansible-runner, which keeps artifacts of it."""
     site = shop.installed.site
     ssh = {name: value for name, value in shop.installed.variables.items() if name.startswith("ansible_ssh_")}
+    # It would keep the variables of the playbook before.
+    (shop.folder / "runner/env/extravars").unlink(missing_ok=True)
     done = ansible_runner.run(
         private_data_dir=str(shop.folder / "runner"),
         ident=playbook,
