@@ -13,6 +13,7 @@ from typing import Any
 from tests.kit.bmc import accounts, manager_services
 from tests.kit.bmc.accounts import ACCOUNTS
 from tests.kit.bmc.manager_services import GENERATE, PROTOCOLS, REPLACE
+from tests.kit.bmc.methods import methods_of
 from tests.kit.bmc.refused import Refused, Reply
 from tests.kit.bmc.resources import (
     SESSIONS,
@@ -229,9 +230,8 @@ def _read(state: State, request: Request) -> Reply:
     if state.spec.page and request.path.endswith("/EthernetInterfaces"):
         _page(found, request, state.spec.page)
     etag = _etag(state, request.path)
-    is_written = version_key(request.path) != request.path or request.path.startswith((f"{ACCOUNTS}/", PROTOCOLS))
-    allowed = "GET, HEAD, PATCH" if is_written else "GET, HEAD, POST" if request.path == ACCOUNTS else "GET, HEAD"
-    return Reply(200, found, {"Allow": allowed, **({"ETag": etag} if etag else {})})
+    allowed = {"Allow": ", ".join(methods_of(state, request.path))}
+    return Reply(200, found, {**allowed, **({"ETag": etag} if etag else {})})
 
 
 def _page(found: Json, request: Request, size: int) -> None:
@@ -264,6 +264,10 @@ def _monitor(state: State, number: str) -> Reply:
 
 def _patch(state: State, request: Request) -> Reply:
     path, body = request.path, _json(request)
+    if resource(state, path) is None:
+        raise Refused(404, "ResourceMissingAtURI")
+    if "PATCH" not in (allowed := methods_of(state, path)):
+        raise Refused(405, "OperationNotAllowed", headers={"Allow": ", ".join(allowed)})
     _match(state, request)
     if path == SYSTEM_PATH and "Boot" in body and not state.spec.settings_elsewhere:
         return _as_task(state, "boot", _boot_change(state, body["Boot"]))
@@ -285,13 +289,11 @@ def _patch(state: State, request: Request) -> Reply:
         return _as_task(state, "protocols", manager_services.protocols_changed(state, body))
     if path == SYSTEM_PATH and "Boot" in body:
         raise Refused(400, "OperationSupportedInFutureStateURI", args=[boot_settings(state)])
-    slot = slot_named(state, path.rpartition("/")[2]) if "/VirtualMedia/" in path and resource(state, path) else None
-    if slot and state.spec.insert == "patch" and "Image" in body and not slot.is_kvm_only:
+    slot = slot_named(state, path.rpartition("/")[2]) if "/VirtualMedia/" in path else None
+    if slot and "Image" in body:
         image = body["Image"]
         return _as_task(state, "media", lambda: state.insert(slot, image) if image else state.eject(slot))
-    if resource(state, path) is None:
-        raise Refused(404, "ResourceMissingAtURI")
-    raise Refused(405, "OperationNotAllowed")
+    raise Refused(400, "PropertyUnknown", args=sorted(body))
 
 
 def _match(state: State, request: Request) -> None:

@@ -28,6 +28,10 @@ SHAPES: tuple[dict[str, Any], ...] = (
     {"insert": "patch"},
     {"expand": True},
     {"twin": "SN-TWIN"},
+    {"account_slots": 6},
+    {"has_ntp": False, "has_ipmi": False},
+    {"ntp_places": 4},
+    {"certificate_service": False},
 )
 
 

@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+import base64
+import http.client
 import json
 import os
+import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +21,10 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.client im
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.machine_reading import read_machine
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.media import eject_media, insert_media
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.power import set_power
+from tests.kit.bmc.accounts import ACCOUNTS
 from tests.kit.bmc.connect import bmc_of
-from tests.kit.bmc.simulation import Simulation
+from tests.kit.bmc.manager_services import CERTIFICATE, CERTIFICATES, PROTOCOLS
+from tests.kit.bmc.simulation import Simulated, Simulation
 from tests.kit.bmc.spec import spec_of
 
 from .conftest import Made
@@ -114,3 +120,50 @@ def test_simulator_ends_with_its_parent() -> None:
 def test_unknown_knob_is_refused(data: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="has no"):
         spec_of(data)
+
+
+SHAPES: list[dict[str, Any]] = [
+    {},
+    {"account_slots": 4},
+    {"settings_elsewhere": True},
+    {"insert": "patch", "kvm_slot": True},
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_a_bmc_obeys_what_its_allow_header_has_and_nothing_else(make: Made, shape: dict[str, Any]) -> None:
+    simulated, _ = make(**shape)
+    paths, shown, status = ["/redfish/v1"], dict[str, list[str]](), dict[str, int]()
+    while paths:
+        path = paths.pop()
+        _, headers, body = asked(simulated, "GET", path)
+        shown[path] = headers["Allow"].split(", ")
+        status[path], refusal, _ = asked(simulated, "PATCH", path, {"Bedplate": 1})
+        assert refusal.get("Allow") == (headers["Allow"] if status[path] == 405 else None)
+        paths += [one for one in links_in(json.loads(body)) if one not in shown and one not in paths]
+    assert status == {path: 400 if "PATCH" in methods else 405 for path, methods in shown.items()}
+    assert "PATCH" in shown[PROTOCOLS]
+    assert shown[CERTIFICATES] == shown[CERTIFICATE] == ["GET", "HEAD"]
+    status_of_post, _, _ = asked(simulated, "POST", ACCOUNTS, {})
+    assert status_of_post == (400 if "POST" in shown[ACCOUNTS] else 405)
+
+
+def asked(simulated: Simulated, method: str, path: str, body: object = None) -> tuple[int, Mapping[str, str], bytes]:
+    """Send one request, and return status, headers and body."""
+    trusted = ssl.create_default_context(cafile=str(simulated.ca_file))
+    login = base64.b64encode(f"{simulated.user}:{simulated.password}".encode()).decode()
+    connection = http.client.HTTPSConnection(simulated.address, simulated.port, context=trusted, timeout=10)
+    with closing(connection):
+        connection.request(method, path, json.dumps(body or {}), {"Authorization": f"Basic {login}"})
+        answer = connection.getresponse()
+        return answer.status, answer.headers, answer.read()
+
+
+def links_in(body: Any) -> list[str]:
+    """Return the links to resources in a resource."""
+    if isinstance(body, list):
+        return [one for entry in body for one in links_in(entry)]
+    if not isinstance(body, dict):
+        return []
+    own = [body["@odata.id"]] if isinstance(body.get("@odata.id"), str) else []
+    return own + [one for value in body.values() for one in links_in(value)]
