@@ -152,6 +152,8 @@ def main() -> None:
         for row in given["arm"]:
             node = str(row.get("machine", {}).get("node", "?"))
             try:
+                if node not in seeds:
+                    raise OrderError(f"{node}: no seed. Give its files in `seeds`")
                 files = {
                     path: SeedFile(one["content"].encode(), int(str(one["mode"]), 8))
                     for path, one in seeds[node].items()

@@ -54,6 +54,7 @@ def test_orders(monkeypatch: pytest.MonkeyPatch, desk: Any, tmp_path: Path) -> N
     result = call(monkeypatch, tmp_path, arm=rows, seeds=seeds, nodes=["gpu001", "gpu002"])
     assert (set(result["armed"]), set(result["failed_nodes"])) == ({"gpu001"}, {"gpu002", "gpu003", "gpu004", "gpu005"})
     assert "placeholder" in result["failed_nodes"]["gpu002"]
+    assert result["failed_nodes"]["gpu005"] == "OrderError: gpu005: no seed. Give its files in `seeds`"
     order = result["armed"]["gpu001"]["id"]
     assert result["states"]["gpu001"]["state"] == "armed"
     assert call(monkeypatch, tmp_path, nodes=["gpu001"])["changed"] is False
