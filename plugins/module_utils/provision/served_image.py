@@ -28,7 +28,8 @@ def read_image(directory: Path, name: str, key: Path | None) -> dict[str, Any]:
         found = json.loads(path.read_text(encoding="utf-8"))
         served = directory / "served" / image_path(found["sha256"])[1:]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ImageError(f"{path}: {type(error).__name__}: {error}. Build the image on this host.") from None
+        reason = getattr(error, "strerror", "") or f"{type(error).__name__}: {error}"
+        raise ImageError(f"{path}: {reason}. Build or copy the image to this host with provision_host.yml.") from None
     check_image(served, found, key)
     return dict(found)
 

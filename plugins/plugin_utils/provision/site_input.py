@@ -17,6 +17,11 @@ from .confirmation import ConfirmationError, Confirmed, confirm
 from .desk import DeskSettings
 from .next_step import Bounds
 
+_KEYS = (
+    "allowed: a file with the public keys that may log in as root. "
+    "Name it with -e provision_authorized_keys=FILE, or make a key: ssh-keygen -t ed25519"
+)
+
 
 @dataclass(frozen=True)
 class Site:
@@ -94,7 +99,7 @@ def _keys(path: str) -> str:
         text = Path(path).expanduser().read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", "") or error
-        raise RunError(f"{where}: {reason}; allowed: a file with the public keys that may log in as root") from None
+        raise RunError(f"{where}: {reason}; {_KEYS}") from None
     if "PRIVATE KEY" in text or not any(" " in line for line in text.splitlines() if not line.startswith("#")):
         raise RunError(
             f"{where}: no public key; allowed: lines such as `ssh-ed25519 AAAA... name`. Name the .pub file."

@@ -208,7 +208,8 @@ def verify_certificate(bmc: Bmc) -> ServedCertificate:
 
 def _not_of_ca(bmc: Bmc, error: ssl.SSLCertVerificationError) -> BmcError:
     remedy = (
-        f"Install a certificate of the CA in {bmc.trust.ca_file} for {bmc.name or bmc.address}, or pin its fingerprint."
+        f"Install a certificate of the CA in {bmc.trust.ca_file} for {bmc.name or bmc.address}, or compare the SHA-256 of its certificate "
+        "and record it as bmc_fingerprint in the line of the machine in *.machines.json."
     )
     return BmcError(WRONG_CERTIFICATE, bmc.node, f"{_WRONG}: {error.verify_message}", remedy)
 

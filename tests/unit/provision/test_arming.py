@@ -105,6 +105,8 @@ def test_xorriso_writes_a_private_file_and_its_failure_leaves_no_medium(
 
 def test_an_image_is_read_only_where_it_is_served_whole(desk: arming.Desk) -> None:
     folder = desk.served.parent / "images/trixie"
+    with pytest.raises(ImageError, match=r"image\.json: No such file or directory\. .* provision_host\.yml"):
+        read_image(desk.served.parent, "trixie", None)
     folder.mkdir(parents=True)
     (folder / "image.json").write_text(json.dumps(IMAGE))
     assert read_image(desk.served.parent, "trixie", None) == IMAGE

@@ -30,6 +30,8 @@ def test_certificate_that_the_ca_does_not_prove_is_refused(make: Made, certifica
         pass
     assert caught.value.kind == errors.WRONG_CERTIFICATE
     assert simulated.state()["requests"] == {}
+    assert str(simulated.ca_file) in caught.value.remedy
+    assert "record it as bmc_fingerprint" in caught.value.remedy
     # A pinned certificate may be expired: factory certificates are.
     with Client(bmc) as client:
         assert client.root

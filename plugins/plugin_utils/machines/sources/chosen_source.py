@@ -127,7 +127,8 @@ def _document(path: Path, kind: str) -> Document:
             data = stream.read(_MOST_BYTES + 1)
         content = data.decode("utf-8-sig")
     except OSError as error:
-        raise SourceError([f"{path}: cannot be read: {error.strerror}."]) from None
+        remedy = "Name a file that you may read; a relative path begins in the folder of the command"
+        raise SourceError([f"{path}: cannot be read: {error.strerror}. {remedy}, {Path.cwd()}."]) from None
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise SourceError([f"{path}:{line}: is not UTF-8. Export it as UTF-8."]) from None

@@ -183,6 +183,7 @@ def test_files_that_cannot_be_read_are_named_at_once(tmp_path):
     with pytest.raises(SourceError) as error:
         rows_of(source_of(f"csv:{tmp_path / 'a.csv'},{tmp_path / 'b.csv'}"), lambda *_machine: True)
     assert [one.partition(": ")[0] for one in error.value.mistakes] == [f"{tmp_path}/a.csv", f"{tmp_path}/b.csv:2"]
+    assert "a relative path begins in the folder of the command" in error.value.mistakes[0]
 
 
 CHOICES = {
