@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from tests.kit.provision.machine import Machine, programs
@@ -29,6 +30,19 @@ exec "{real}" "$@"
 _ALWAYS = "#!/bin/bash\n{fault}\n"
 
 
+_MATCHING = """#!/bin/bash
+pattern={pattern}
+if [[ " $* " == *$pattern* ]]; then
+    echo >>"{marks}"
+    if [ "$(/usr/bin/wc -l <"{marks}")" = "{at}" ]; then
+        {fault}
+    fi
+fi
+exec "{real}" "$@"
+"""
+WORKS_AND_FAILS = '"$real" "$@"; exit 1'
+
+
 def always(node: Machine, name: str, fault: str) -> None:
     """Make a program of a machine go wrong at each call."""
     node.stand_in(name, None if fault == ABSENT else _ALWAYS.format(fault=FAULTS[fault]))
@@ -46,3 +60,15 @@ def at_call(node: Machine, number: int, fault: str) -> Path:
         node.stand_in(name, at.replace("wc -l", "/usr/bin/wc -l").replace("\nflock", "\n/usr/bin/flock"))
     calls.write_text("")
     return calls
+
+
+def at_words(node: Machine, name: str, pattern: str, fault: str, number: int = 1) -> None:
+    """Make the call with this number of a program go wrong, among those whose words have a pattern of the shell.
+
+    `fault` is code of bash, in which `$real` is the program.
+    """
+    real = node.root / "real"
+    real.mkdir(exist_ok=True)
+    (node.bin / name).rename(real / name)
+    words = {"pattern": shlex.quote(pattern), "marks": real / f"{name}.calls", "at": number, "real": real / name}
+    node.stand_in(name, _MATCHING.format(fault=f'real="{real / name}"; {fault}', **words))

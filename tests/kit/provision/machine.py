@@ -55,8 +55,9 @@ class Machine:
     """One machine below a folder, with an empty disk of 48 MiB and one NIC, as its order declares them."""
 
     def __init__(self, root: Path, shell: str = "/bin/dash") -> None:
-        """Make its folders; `shell` runs the installer."""
+        """Make its folders; `shell` runs the installer. `seconds`: how long it waits for devices; `environment` of the installer."""
         self.root, self.shell = root, shell
+        self.seconds, self.environment = 0, dict[str, str]()
         self.sys, self.proc, self.dev, self.conf, self.bin = (
             root / one for one in ("sys", "proc", "dev", "conf", "bin")
         )
@@ -159,7 +160,7 @@ class Machine:
 
     def _words(self) -> list[str]:
         places = [self.sys, self.proc, self.dev, self.root / "run", self.conf]
-        return [*self.shell.split(), str(LIB / "main.sh"), str(LIB), *map(str, places), "0"]
+        return [*self.shell.split(), str(LIB / "main.sh"), str(LIB), *map(str, places), str(self.seconds)]
 
     def _environment(self) -> dict[str, str]:
-        return {"PATH": str(self.bin), "TMPDIR": os.environ.get("TMPDIR", "/tmp")}
+        return {"PATH": str(self.bin), "TMPDIR": os.environ.get("TMPDIR", "/tmp"), **self.environment}
