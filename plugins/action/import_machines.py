@@ -10,6 +10,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common import run_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.role_interfaces import misspelt_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.machines.machine_record import RecordError
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.machines.sources import chosen_source, import_report
@@ -36,7 +37,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         result: dict[str, Any] = super().run(tmp, task_vars)
         _unused, arguments = self.validate_argument_spec(_OPTIONS)
         given = self._task.get_variable_manager().extra_vars
-        if mistakes := misspelt_variables(given, "import_", _VARIABLES, "playbooks/import_machines.yml"):
+        mistakes = misspelt_variables(given, "import_", _VARIABLES, "playbooks/import_machines.yml")
+        others = [name for name in given if not name.startswith("import_")]
+        if mistakes := [*mistakes, *run_variables.slips(others, (), _VARIABLES, (), "import_machines")]:
             raise AnsibleActionFail("\n".join(mistakes))
         try:
             cluster = load(arguments["cluster_file"])

@@ -18,20 +18,24 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.provision.machine
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.provision.provision_action import ProvisionAction
 
 _OTHER = "its progress has changed since the plan was made. Run again."
+_CHANGED = "the cluster file or the record of machines has changed since the plan was made. Run again."
 _DONE = {True: (ARMED, STARTED), False: (KNOWN,)}
 
 
 class ActionModule(ProvisionAction):
     """Drive the orders of nodes until each is known, refused or stopped."""
 
-    _VALID_ARGS = frozenset(("work", "slurm", "until"))
-    _begin = "The run ended before all nodes were done; run it again, and it continues:"
+    _VALID_ARGS = frozenset(("work", "slurm", "until", "digests", "unfit"))
+    _begin = "The run ended before all nodes were done, and orders may be open; run it again, which continues or closes them:"
 
     def _work(self) -> dict[str, Any]:
-        named, only_arms = list(self._task.args.get("work") or ()), self._task.args.get("until") == ARMED
+        unfit = {node: str(why) for node, why in (self._task.args.get("unfit") or {}).items()}
+        named, only_arms = [*(self._task.args.get("work") or ()), *unfit], self._task.args.get("until") == ARMED
         work = {node: one for node, one in self._plan.work.items() if node in named}
         lost = {node: self._plan.refused.get(node, _OTHER) for node in named if node not in work}
-        refused = self._refusals([node for node in self._plan.unclaimed if node in work])
+        unclaimed = [node for node in self._plan.unclaimed if node in work]
+        refused = {**self._refusals(unclaimed), **self._changed(unclaimed), **unfit}
+        refused = {node: why for node, why in refused.items() if node in work}
         if self._task.check_mode:
             return {"changed": len(work) > len(refused), "results": {}, "refused": {**lost, **refused}, "resume": []}
         if only_arms:
@@ -62,6 +66,11 @@ class ActionModule(ProvisionAction):
             "refused": {**lost, **taken, **failed},
             "resume": [node for node in resume if node not in taken],
         }
+
+    def _changed(self, nodes: list[str]) -> dict[str, str]:
+        """Return node -> that its order differs from that of the plan, which a person has seen."""
+        planned = self._task.args.get("digests") or {}
+        return {node: _CHANGED for node in nodes if planned.get(node, one := self._wanted[node].digest) != one}
 
     def _refusals(self, nodes: list[str]) -> dict[str, str]:
         """Return node -> why Slurm forbids to install it."""

@@ -60,7 +60,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.plain.host_cluste
     run_cluster,
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.plain.plain_inventory import NODES, SERVICES
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.provision import provision_variables
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.provision import provision_variables, run_mistakes
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.recover import recover_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.releases.renamed_names import renamed_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles import (
@@ -196,6 +196,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             refused, unsure = self._of_slurm(cluster)
             mistakes += refused
             warnings += unsure
+        reported = {*unknown, *misspelt}
+        found = self._of_playbook(variables, extra, None if plain else cluster)
+        mistakes += [text for text in found if text.partition(" ")[0] not in reported]
         keys = self._keys(None if plain else cluster)
         mistakes += keys.mistakes
         warnings += keys.notices
@@ -234,6 +237,15 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             found += upgrade_variables.mistakes(values)
             found += upgrade_variables.service_mistakes(controllers, groups.get(SERVICES["database"], ()))
         return found
+
+    def _of_playbook(
+        self, variables: Mapping[str, Any], extra: Mapping[str, Any], cluster: Cluster | None
+    ) -> list[str]:
+        """Return mistakes in the variables of a playbook that commands BMCs, if the run is one."""
+        playbook = str(self._task.args.get("playbook") or "")
+        if playbook not in run_mistakes.PLAYBOOKS:
+            return []
+        return run_mistakes.mistakes(playbook, variables, extra, self._templar.template, cluster)
 
     def _is_run(self, name: str) -> bool:
         return bool(boolean(self._task.args.get(name, False)))

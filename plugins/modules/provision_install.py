@@ -28,6 +28,15 @@ options:
       After O(until=armed) it is the result without a C(state), read right before the resets.
     type: dict
     default: {}
+  digests:
+    description: Node to the digest of its order, as M(bedplate.cluster.provision_plan) returns them. A node with another one by now, and
+      without a claim, is refused.
+    type: dict
+    default: {}
+  unfit:
+    description: Node to the reason why it is refused, as M(bedplate.cluster.provision_plan) returns them. Their orders are closed.
+    type: dict
+    default: {}
   until:
     description: >-
       V(armed) opens the orders and prepares the machines, and resets none. V(known) does the rest, for nodes that are armed or beyond;

@@ -16,8 +16,12 @@ description:
   - Reads each machine at its BMC - serial number, boot MAC, power, and whether it can boot the installer - and refuses what differs.
   - Holds the nodes on the provision host for this run until M(bedplate.cluster.provision_close), so that no other run drains, resumes or
     installs them. A node that another run holds is refused.
-  - It changes nothing else, and has no options. The variables are in docs/reference/playbooks.md.
-options: {}
+  - It changes nothing else. The variables are in docs/reference/playbooks.md.
+options:
+  slurm:
+    description: Result of M(bedplate.cluster.slurm_node) without a C(state). A node that has a job, or is out of service for others, is
+      refused before its BMC gets a request.
+    type: dict
 author: The bedplate authors (!UNKNOWN)
 attributes:
   action: {support: full, description: "It runs on the control node, and calls modules on the provision host that it is delegated to."}
@@ -36,5 +40,8 @@ work: {description: Nodes that begin or continue an order., type: list, elements
 drain: {description: Nodes that Slurm must drain as a hostlist., type: str, returned: always}
 why: {description: Text for the reason in Slurm., type: str, returned: always}
 known: {description: Nodes that are installed., type: list, elements: str, returned: always}
+digests: {description: 'Node to the digest of its order, different for each other order.', type: dict, returned: always}
+unfit: {description: Refused nodes for which an earlier run has left an order to close, with the reason., type: dict, returned: always}
+resume: {description: Refused nodes to which no run has done more than to drain them., type: list, elements: str, returned: always}
 refused: {description: Node to the reason why it is not installed., type: dict, returned: always}
 """

@@ -77,6 +77,10 @@ options:
     description: Whether an inventory without Slurm controllers is a mistake, too, for playbooks/turn_keys.yml.
     type: bool
     default: false
+  playbook:
+    description: Playbook that commands BMCs, without its suffix. Its variables and the names of its nodes are checked, too.
+    type: str
+    choices: [bmc_discover, bmc_commission, power, firmware, bios, provision]
 author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode: {support: full, description: It only reads.}

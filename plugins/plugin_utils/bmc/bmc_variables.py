@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ..common import run_variables
@@ -91,14 +91,44 @@ def mistakes(variables: Mapping[str, object], playbook: str) -> list[str]:
     ]
 
 
-def foreign(named: Iterable[str], playbook: str) -> list[str]:
-    """Return each variable of the command line that another playbook takes, and this one does not: it would have no effect."""
+def stated_of(variables: Mapping[str, Any], template: Callable[[Any], Any], playbook: str) -> dict[str, Any]:
+    """Return the variables of a playbook that a task has, with their templates filled in."""
+    return {name: template(variables[name]) for name in PLAYBOOKS[playbook] if name in variables}
+
+
+def run_mistakes(
+    variables: Mapping[str, Any], extra: Mapping[str, Any], template: Callable[[Any], Any], playbook: str
+) -> list[str]:
+    """Return all mistakes in the variables of a run. `variables` belong to the task, `extra` to the command line."""
+    stated = stated_of(variables, template, playbook)
+    named = {name: value for name, value in extra.items() if name not in stated}
+    found = [*mistakes({**named, **stated}, playbook), *foreign(extra, playbook)]
+    return [*found, *slips(extra, variables, playbook)]
+
+
+def foreign(named: Iterable[str], playbook: str, own: Iterable[str] = ()) -> list[str]:
+    """Return each variable of the command line that another playbook takes, and this one does not: it would have no effect.
+
+    `own` are the variables of a playbook that is not in `PLAYBOOKS`.
+    """
     found = []
-    for name in sorted(set(named) - PLAYBOOKS[playbook].keys()):
+    for name in sorted(set(named) - set(own) - PLAYBOOKS.get(playbook, {}).keys()):
         if others := [f"{other}.yml" for other, known in PLAYBOOKS.items() if name in known]:
             remedy = "Leave it out; --limit narrows the nodes."
             found.append(f"{name} is a variable of {', '.join(others)}, not of {playbook}.yml. {remedy}")
     return found
+
+
+def slips(named: Iterable[str], inventory: Iterable[str], playbook: str) -> list[str]:
+    """Return each name that is nearly a variable of the playbook, and that `mistakes` does not find by its first letters.
+
+    `named` are those of the command line, `inventory` all others.
+    """
+    prefixes = tuple(prefix for prefix, known in PREFIXES.items() if set(known) & set(PLAYBOOKS[playbook]))
+    others = {name for known in PLAYBOOKS.values() for name in known}
+    return run_variables.slips(
+        (name for name in named if not name.startswith(prefixes)), inventory, PLAYBOOKS[playbook], others, playbook
+    )
 
 
 def choices(variables: Mapping[str, object], playbook: str) -> dict[str, Any]:

@@ -52,11 +52,7 @@ def run_input(
     """
     if not variables.get("bedplate_cluster_file"):
         raise RunError(f"{playbook}.yml needs a cluster file: the inventory must be a file *.bedplate.yml")
-    known = bmc_variables.PLAYBOOKS[playbook]
-    stated = {name: template(variables[name]) for name in known if name in variables}
-    named = {name: value for name, value in extra.items() if name not in stated}
-    foreign = bmc_variables.foreign(extra, playbook)
-    if mistakes := [*bmc_variables.mistakes({**named, **stated}, playbook), *foreign]:
+    if mistakes := bmc_variables.run_mistakes(variables, extra, template, playbook):
         raise RunError("\n".join(mistakes))
     try:
         cluster = load(str(template(variables["bedplate_cluster_file"])))
@@ -64,7 +60,7 @@ def run_input(
     except (ClusterFileError, RecordError) as error:
         raise RunError(str(error)) from None
     limit = frozenset(variables["ansible_play_hosts_all"]) if variables.get("ansible_limit") else None
-    chosen = bmc_variables.choices(stated, playbook)
+    chosen = bmc_variables.choices(bmc_variables.stated_of(variables, template, playbook), playbook)
     return RunInput(cluster, record, chosen, reach_of(cluster, chosen["bmc_port"]), limit)
 
 

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean, nearest
 
+# A name of the command line is meant for this run; one of the inventory may belong to the site.
+_SLIP_OF_RUN, _SLIP_OF_INVENTORY = 0.8, 0.9
 _WORDS = {"true": True, "yes": True, "false": False, "no": False}
 
 
@@ -38,6 +40,21 @@ def mistakes(
             shown = "empty" if value is None else repr(value)
             found.append(f"{name}: {shown}; allowed: {known[name].allowed}")
     return found
+
+
+def slips(
+    named: Iterable[str], inventory: Iterable[str], known: Collection[str], others: Collection[str], playbook: str
+) -> list[str]:
+    """Return an error for each name that is nearly a variable of a playbook: Ansible ignores it without a word.
+
+    `named` are those of the command line, `inventory` all others; `others` are variables of other playbooks and roles.
+    """
+    found = dict[str, str]()
+    for names, cutoff in ((set(named), _SLIP_OF_RUN), (set(inventory), _SLIP_OF_INVENTORY)):
+        for name in sorted(names - {*known, *others, *found}):
+            if near := nearest(name, known, cutoff=cutoff):
+                found[name] = f"{name} is not a variable of playbooks/{playbook}.yml; did you mean {near}?"
+    return list(found.values())
 
 
 def choices(variables: Mapping[str, object], known: Mapping[str, RunVariable], prefix: str) -> dict[str, Any]:

@@ -83,10 +83,14 @@ class MachineRun:
         begun = {node: one for node, one in work.items() if one.state != PLANNED}
         # Only now, since a node whose order did not begin stays as it is.
         fresh = [node for node in work if node not in begun and node not in (refused or {})]
-        mine = self._write(begun)
+        # An order that would have been made anew stays open, with its medium inserted, unless it is closed here.
+        left = {node: work[node] for node in refused or {} if node not in begun and work[node].order}
+        seen = {node: look.nodes[node].progress or one for node, one in left.items()}
+        mine = self._write({**begun, **seen})
         self._move(fresh, VERIFIED)
         self._refuse({node: why for node, why in (refused or {}).items() if node in mine})
-        self.stopped.update((node, why) for node, why in (refused or {}).items() if node not in begun)
+        ended = {node: why for node, why in (refused or {}).items() if node not in begun and node not in left}
+        self.stopped.update(ended)
         silent = 0
         while active := [node for node in self.progress if self._is_active(node, only_arms)]:
             try:

@@ -12,6 +12,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.loader import connection_loader
 from ansible.utils.display import Display
 
+from ...module_utils.common.hostlist import fold
 from ..bmc.bmc_accounts import accounts_of
 from ..bmc.bmc_targets import NameMistakesError
 from ..bmc.run_input import RunError
@@ -65,10 +66,10 @@ class ProvisionAction(ControllerAction):
         images = list(dict.fromkeys(node.image for node in confirmed.nodes))
         self._look = self._desk.look([node.name for node in confirmed.nodes], images)
         if found := image_mistakes(confirmed, given.cluster, self._look.images, self._look.image_errors):
-            raise RunError("\n".join(found))
+            raise RunError("\n".join([*found, *_open_orders(self._look)]))
         self._wanted, found = wanted_of(confirmed, given.cluster, given.record, self._look.images, self._site.keys)
         if found:
-            raise RunError("\n".join(found))
+            raise RunError("\n".join([*found, *_open_orders(self._look)]))
         self._plan = plan_of(self._wanted, self._look, confirmed.wiped, self._desk.is_free)
 
     def _on_host(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -102,6 +103,13 @@ class ProvisionAction(ControllerAction):
 
     def _say(self, node: str, text: str) -> None:
         Display().display(f"{node}: {text}")
+
+
+def _open_orders(look: Look) -> list[str]:
+    """Return a line for all nodes that an earlier run has left with an open order."""
+    nodes = [node for node, one in look.nodes.items() if one.open]
+    what = "an earlier run has left an open order, with which a reset of the machine may still install it"
+    return [f"{fold(nodes)}: {what}. Correct the mistake and run again, which continues or closes it."] if nodes else []
 
 
 def _option(connection: Any, name: str) -> object:

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..bmc import bmc_variables
 from ..common import run_variables
 from ..common.role_interfaces import role_options
 from ..common.run_variables import RunVariable, as_whole, number, seconds
@@ -37,6 +38,7 @@ VARIABLES: dict[str, RunVariable] = {
     "provision_public_key": RunVariable("", "a path on the provision host", lambda value: isinstance(value, str)),
     "bmc_port": RunVariable(443, _PORT, number(1, 65535), as_whole),
 }
+_PREFIXES = ("provision_", "bmc_")
 _EXAMPLE = "Set it with -e provision_nodes=gpu[01-04]"
 
 
@@ -51,6 +53,28 @@ def mistakes(variables: Mapping[str, object]) -> list[str]:
     if variables.get("provision_nodes", "") == "":
         found.append(f"provision_nodes is missing; allowed: {_HOSTLIST.allowed}. There is no default. {_EXAMPLE}")
     return found
+
+
+def stated_of(variables: Mapping[str, Any], template: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return the variables of provision.yml that a task has, with their templates filled in."""
+    return {name: template(variables[name]) for name in VARIABLES if name in variables}
+
+
+def allowed_of(stated: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the variables whose value is allowed."""
+    return {name: value for name, value in stated.items() if VARIABLES[name].takes(value)}
+
+
+def run_mistakes(variables: Mapping[str, Any], extra: Mapping[str, Any], template: Callable[[Any], Any]) -> list[str]:
+    """Return all mistakes in the variables of a run. `variables` belong to the task, `extra` to the command line."""
+    stated = stated_of(variables, template)
+    found = mistakes({**{name: one for name, one in extra.items() if name not in stated}, **stated})
+    found += bmc_variables.foreign(extra, "provision", VARIABLES)
+    others = {name for known in bmc_variables.PLAYBOOKS.values() for name in known}
+    of_bmcs = {name: one for name, one in extra.items() if name.startswith("bmc_") and name not in others}
+    found += run_variables.mistakes(of_bmcs, {"bmc_port": VARIABLES["bmc_port"]}, "bmc_", "provision.yml")
+    named = [name for name in extra if not name.startswith(_PREFIXES)]
+    return found + run_variables.slips(named, variables, VARIABLES, {*others, *role_options("provision")}, "provision")
 
 
 def choices(variables: Mapping[str, object]) -> dict[str, Any]:

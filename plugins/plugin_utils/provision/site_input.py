@@ -59,32 +59,27 @@ class Site:
 def site_of(variables: Mapping[str, Any], extra: Mapping[str, Any], template: Callable[[Any], Any]) -> Site:
     """Return the input of a run. `variables` belong to the task, `extra` to the command line.
 
-    Raises RunError with all mistakes in the cluster file; else with all in the variables; else with all in the record and in what a person
-    confirms.
+    Raises RunError with all mistakes in the cluster file; else with all in the variables, in the record and in what a person confirms.
     """
     if not variables.get("bedplate_cluster_file"):
         raise RunError("provision.yml needs a cluster file: the inventory must be a file *.bedplate.yml")
-    known = provision_variables.VARIABLES
-    stated = {name: template(variables[name]) for name in known if name in variables}
-    if found := provision_variables.mistakes(
-        {**{name: one for name, one in extra.items() if name not in stated}, **stated}
-    ):
-        raise RunError("\n".join(found))
-    chosen = provision_variables.choices(stated)
+    mistakes = provision_variables.run_mistakes(variables, extra, template)
+    # A value that is not allowed is a mistake already; the others are checked further.
+    stated = provision_variables.stated_of(variables, template)
+    chosen = provision_variables.choices(provision_variables.allowed_of(stated))
     try:
         cluster = load(str(template(variables["bedplate_cluster_file"])))
         record = machine_record.read(cluster.path, list(cluster.machines))
     except (ClusterFileError, RecordError) as error:
         raise RunError(str(error)) from None
     limit = frozenset(variables["ansible_play_hosts_all"]) if variables.get("ansible_limit") else None
-    mistakes = []
     keys = ""
     try:
         keys = _keys(chosen["provision_authorized_keys"])
     except RunError as error:
         mistakes.append(str(error))
     try:
-        confirmed = confirm(chosen, cluster, record, limit)
+        confirmed = confirm(chosen, cluster, record, limit) if chosen["provision_nodes"] else Confirmed((), frozenset())
     except ConfirmationError as error:
         mistakes.append(str(error))
     if mistakes:

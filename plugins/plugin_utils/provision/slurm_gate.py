@@ -29,6 +29,26 @@ def refusals(nodes: Iterable[str], answer: Mapping[str, Any], sworn: str, check:
     return {node: why for node, why in found.items() if why}
 
 
+def early_refusals(nodes: Iterable[str], answer: Mapping[str, Any], sworn: str, waits: bool) -> dict[str, str]:
+    """Return node -> why Slurm would not let it be drained now, before its BMC gets a request.
+
+    `answer` is the result of bedplate.cluster.slurm_node without a state. With `waits` the drain waits for jobs. What this does not see
+    is refused after the drain.
+    """
+    listed = list(nodes)
+    if is_lost(answer) or not isinstance(answer.get("nodes"), Mapping):
+        return refusals(listed, answer, sworn)
+    found = {node: answer["nodes"].get(node) or {} for node in listed}
+    return {node: refusal(one) for node, one in found.items() if _is_in_use(one, waits)}
+
+
+def _is_in_use(found: Mapping[str, Any], waits: bool) -> bool:
+    """Return whether a node has jobs for which the drain does not wait, or others than Slurm itself and provisioning have it."""
+    kind = found.get("kind")
+    is_others = (kind, found.get("run")) != (PROVISION, RUN) if kind else found.get("outcome") == "held"
+    return bool(found.get("jobs") and not waits) or (is_others and not found.get("by_slurm"))
+
+
 def refusal(found: Mapping[str, Any] | None, check: bool = False) -> str:
     """Return why a node must not be installed, "" if it may."""
     if not found:

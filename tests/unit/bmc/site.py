@@ -129,7 +129,7 @@ class Site:
             "bedplate_secrets_dir": str(self.secrets),
             "ansible_connection": "local",
             "ansible_python_interpreter": sys.executable,
-            **({} if playbook == "power" else {"bmc_report": str(self.reports)}),
+            **({} if playbook in ("power", "provision") else {"bmc_report": str(self.reports)}),
             **variables,
         }
 

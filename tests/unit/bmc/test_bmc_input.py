@@ -59,6 +59,22 @@ def test_a_variable_of_another_playbook_on_the_command_line_is_a_mistake() -> No
     assert bmc_variables.foreign(["power_nodes", "bmc_port"], "power") == []
 
 
+@pytest.mark.parametrize(
+    ("playbook", "named", "inventory", "near"),
+    [
+        ("power", ["powr", "bcm_port"], [], ["bmc_port", "power"]),
+        ("firmware", ["frmware_wave"], ["bmc_prt"], ["firmware_wave", "bmc_port"]),
+        # Of a site, or of another playbook.
+        ("power", ["bmc_record", "rack_power", "pdu"], ["powr", "bmc_password", "bmc_user"], []),
+    ],
+)
+def test_a_name_that_is_nearly_a_variable_is_a_mistake(
+    playbook: str, named: list[str], inventory: list[str], near: list[str]
+) -> None:
+    found = bmc_variables.slips(named, [*named, *inventory], playbook)
+    assert [one.rpartition(" ")[2] for one in found] == [f"{name}?" for name in near]
+
+
 @pytest.mark.parametrize("value", [None, True, [None], [True, "10.0.0.1"], 7])
 def test_account_and_servers_are_texts(value: object) -> None:
     for name in ("bmc_user", "bmc_ntp"):

@@ -129,6 +129,41 @@ def test_power_needs_names(order: dict[str, str], says: str, site: Site) -> None
     assert all(bmc.state()["log"] == [] for bmc in site.bmcs.values())
 
 
+@pytest.mark.parametrize(
+    ("playbook", "variables", "says"),
+    [
+        (
+            "power",
+            {"powr": "off", "power_nodes": "gpu09"},
+            ["did you mean power?", "power is missing", "gpu09: not a node"],
+        ),
+        ("firmware", {"frmware_wave": 2}, ["did you mean firmware_wave?"]),
+        ("bios", {"bcm_port": 1}, ["did you mean bmc_port?"]),
+        (
+            "bmc_discover",
+            {"bmc_prt": 1, "slurm_rest_listn": "x"},
+            ["did you mean bmc_port?", "did you mean slurm_rest_listen?"],
+        ),
+        ("bmc_commission", {"bmc_node": "gpu01"}, ["did you mean bmc_nodes?", "bmc_nodes is missing"]),
+        (
+            "provision",
+            {"provsion_wipe": "gpu01", "bmc_prt": 1},
+            ["did you mean provision_wipe?", "did you mean bmc_port?"],
+        ),
+        ("import_machines", {"imprt_from": "csv:x"}, ["did you mean import_from?"]),
+    ],
+)
+def test_all_misspelt_variables_are_in_one_error(
+    playbook: str, variables: dict[str, object], says: list[str], site: Site
+) -> None:
+    done = site.play(playbook, **variables)
+    text = flat(done.stdout)
+    assert done.returncode == 2
+    assert [one for one in says if one not in text] == []
+    assert text.count("FAILED!") == 1
+    assert all(bmc.state()["log"] == [] for bmc in site.bmcs.values())
+
+
 def test_firmware_and_bios_are_compared(site: Site) -> None:
     site.record()
     for folder, text in (
