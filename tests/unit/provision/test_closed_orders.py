@@ -19,6 +19,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.provision.progres
     NodeStates,
     Progress,
     ProgressError,
+    progress_of,
 )
 
 from .test_orders import NONCE, OTHER, VALUES, arm, facts, refused
@@ -148,3 +149,9 @@ def test_a_node_of_another_run_is_not_written_until_it_is_free(tmp_path: Path) -
 def test_a_refused_node_has_reached_nothing() -> None:
     assert not Progress("gpu001", REFUSED).has_reached(PLANNED)
     assert Progress("gpu001", KNOWN).has_reached(PLANNED)
+
+
+@pytest.mark.parametrize("data", [{}, {"node": ""}, {"state": KNOWN}, {"node": "gpu001", "more": "x"}])
+def test_progress_needs_a_node_and_has_no_unknown_keys(data: dict[str, str]) -> None:
+    with pytest.raises(ProgressError, match="unknown keys"):
+        progress_of(data)
