@@ -41,7 +41,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-changed_files: {description: Paths of the files that were written., type: list, elements: str, returned: always}
+changed_files: {description: Paths that were written or made private again., type: list, elements: str, returned: always}
 reasons: {description: 'File to the reason why its certificate was made.', type: dict, returned: always}
 """
 

@@ -44,7 +44,7 @@ subjectAltName = IP:{address},DNS:{name}
 """
 # Firmware that boots by HTTP, and BMCs, may have no elliptic curves.
 _KEY = ("-newkey", "rsa:3072", "-nodes")
-_PRIVATE, _PUBLIC = 0o600, 0o644
+_FOLDER, _PRIVATE, _PUBLIC = 0o700, 0o600, 0o644
 
 
 class CertificateError(Exception):
@@ -69,9 +69,11 @@ class Certificates:
     def renew(self, check: bool = False) -> Renewal:
         """Make each certificate that is missing, wrong or ends soon; with `check` only predict it. Raises CertificateError, OSError."""
         found = Renewal()
+        if self._folder.exists() and self._folder.stat().st_mode & 0o777 != _FOLDER:
+            found.files.append(str(self._folder))
         if not check:
-            self._folder.mkdir(mode=0o700, exist_ok=True)
-            self._folder.chmod(0o700)
+            self._folder.mkdir(mode=_FOLDER, exist_ok=True)
+            self._folder.chmod(_FOLDER)
         if reason := self._defect(AUTHORITY):
             self._note(found, AUTHORITY, reason, check)
         own = self._certificate(AUTHORITY)

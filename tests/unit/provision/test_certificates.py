@@ -114,16 +114,32 @@ def test_each_defect_makes_the_certificate_again_and_keeps_the_ca(
 
 def test_a_ca_that_ends_is_made_again_with_all_that_it_signed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expiring(monkeypatch, AUTHORITY)
+    predicted = at(folder).renew(check=True)
+    assert predicted.files == [str(folder / one) for one in (f"tls/{AUTHORITY}", "ca.pem", f"tls/{SERVER}")]
     found = at(folder).renew()
+    assert found == predicted
     assert list(found.reasons) == [AUTHORITY, SERVER]
     assert accepts(folder, ADDRESS)
 
 
-def test_a_lost_public_file_is_written_again(folder: Path) -> None:
+@pytest.mark.parametrize("text", [None, "", "of another CA"])
+def test_a_lost_or_wrong_public_file_is_written_again(text: str | None, folder: Path) -> None:
     (folder / "ca.pem").unlink()
+    if text is not None:
+        (folder / "ca.pem").write_text(text)
     assert at(folder).renew(check=True).files == [str(folder / "ca.pem")]
     assert at(folder).renew().files == [str(folder / "ca.pem")]
     assert accepts(folder, ADDRESS)
+
+
+def test_a_folder_that_others_may_enter_is_private_again(folder: Path) -> None:
+    tls = folder / "tls"
+    tls.chmod(0o755)
+    assert at(folder).renew(check=True).files == [str(tls)]
+    assert tls.stat().st_mode & 0o777 == 0o755
+    assert at(folder).renew().files == [str(tls)]
+    assert tls.stat().st_mode & 0o777 == 0o700
+    assert at(folder).renew().files == []
 
 
 def test_check_predicts_and_writes_nothing(tmp_path: Path, folder: Path) -> None:
