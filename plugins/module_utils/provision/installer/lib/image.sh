@@ -15,7 +15,6 @@ erase_table() { make_unbootable || refuse "$DISK cannot be written"; }
 write_image() {
     say "write $order_image"
     mibs=$((order_raw_bytes / MIB))
-    for one in fetch tee unpack first rest hash; do rm_file "$RUN/status.$one"; done
     tool_mkfifo "$RUN/stream" || refuse "mkfifo does not work"
     hash_pipe "$RUN/stream" "$RUN/status.hash" &
     # The pipe is opened beside tee, so that a tee that does not start ends the hash too.

@@ -18,9 +18,7 @@ find_nic() {
         NIC="" number=0
         for interface in "$SYS"/class/net/*; do
             [ -e "$interface/device" ] || continue
-            LINE=""
-            only_line "$interface/address" || continue
-            [ "$LINE" = "$order_mac" ] && NIC=${interface##*/} number=$((number + 1))
+            only_line "$interface/address" && [ "$LINE" = "$order_mac" ] && NIC=${interface##*/} number=$((number + 1))
         done
         [ "$number" = 0 ] && [ "$waited" -lt "$SECONDS_TO_APPEAR" ] || break
         tool_sleep 1 || refuse "sleep does not work"
@@ -32,7 +30,6 @@ find_nic() {
 }
 
 check_serial() {
-    LINE=""
     only_line "$SYS/class/dmi/id/product_serial" || refuse "the firmware shows no serial number"
     trim "$LINE"
     [ "$TRIMMED" = "$order_serial" ] || refuse "the serial number of this machine is '$TRIMMED', and of the order '$order_serial'"
@@ -43,14 +40,16 @@ serial_of() {
     SERIAL=""
     for source in "$1/serial" "$1/device/serial"; do
         [ -e "$source" ] || continue
-        only_line "$source" || [ ! -s "$source" ] || return 1
+        # Each file of sysfs has the size of a page, so that dd alone knows whether an empty one was read.
+        tool_dd if="$source" >"$RUN/serial" || return 1
+        only_line "$RUN/serial" || [ -z "$LINE$second" ] || return 1
         trim "$LINE"
         SERIAL=$TRIMMED
         [ -z "$SERIAL" ] || return 0
     done
     [ -e "$1/device/vpd_pg80" ] || return 0
     # Four bytes of header, then the serial number.
-    tool_dd if="$1/device/vpd_pg80" bs=1 skip=4 count=252 >"$RUN/vpd" && [ -s "$RUN/vpd" ] || return 1
+    tool_dd if="$1/device/vpd_pg80" bs=1 skip=4 count=252 >"$RUN/vpd" || return 1
     { IFS= read -r LINE || [ -n "$LINE" ]; } <"$RUN/vpd" || return 1
     trim "$LINE"
     SERIAL=$TRIMMED

@@ -9,8 +9,6 @@ plant_seed() {
         printf '%s\n' "image=$order_image_sha256" "order=$order_id" "node=$order_node" "serial=$order_serial" "disk=$order_disk"
     } >"$RUN/image"
     tool_sha256 <"$RUN/image" || refuse "sha256sum does not work"
-    rm_file "$RUN/commands"
-    rm_file "$RUN/planted"
     plan_file 0644 "$HASH" /etc/bedplate/image "$RUN/image"
     read_manifest
     [ "$order_host_key" = seed ] || add_host_key

@@ -6,7 +6,6 @@
 [ "$SECONDS_TO_APPEAR" = 0 ] && ATTEMPTS=1 || ATTEMPTS=10
 
 raise_network() {
-    [ "$REACHED" = nic ] || return 1
     tool_ip_up "$NIC" || { REACHED=""; refuse "ip cannot set $NIC up"; }
     waited=0
     until only_line "$SYS/class/net/$NIC/carrier" && [ "$LINE" = 1 ]; do
