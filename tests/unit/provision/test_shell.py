@@ -76,6 +76,7 @@ def test_an_order_sets_its_values(tmp_path: Path) -> None:
         ("root_start", str(1 << 20)), ("root_start", str((2 << 20) + 512)), ("issued", "now"), ("image_sha256", "1" * 63),
         ("raw_sha256", "g" * 64), ("seed_sha256", "A" * 64), ("token", "0" * 65), ("id", "../x"), ("wipe", "YES"), ("host_key", "none"),
         ("server", "http://10.0.0.1:8443"), ("image", "http://10.0.0.1:8443/x"), ("mac", "x"), ("serial", "Not Specified"), ("serial", "0"),
+        ("serial", "None"), ("serial", "none"), ("serial", "Default string"), ("serial", "To be filled by O.E.M."),
         ("node", "a$(reboot)"), ("node", "a;b"), ("gateway", ""),
     ],
 )  # fmt: skip
@@ -84,6 +85,42 @@ def test_the_installer_refuses_a_value(tmp_path: Path, key: str, value: str) -> 
     code, text = shell(tmp_path, "read_order; echo PASSED")
     assert (code, text.startswith("REFUSED: the order's "), "PASSED" in text) == (1, True, False), text
     assert not (tmp_path / "authorization").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "no order"),
+        ("bedplate_order=2\n", "does not begin with bedplate_order=1"),
+        ("id=1\n", "does not begin with bedplate_order=1"),
+        ("bedplate_order=1\nx=1\n", "has the unknown key x"),
+        ("bedplate_order=1\nwipe=no\nwipe=yes\n", "has the key wipe twice"),
+        ("bedplate_order=1\nwipe\n", "wipe has no value"),
+        ("bedplate_order=1\nwipe=yes\n", "is cut"),
+        ("bedplate_order=1\nwipe=yes\nend=1\n", "unknown key end"),
+        ("bedplate_order=1\nwipe=yes\nend=2\n", "has no id"),
+        ("bedplate_order=1\nwipe=yes\nend=2\nwipe=no\n", "has lines behind its end"),
+    ],
+)
+def test_a_text_that_is_not_an_order(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "order").write_text(text)
+    (tmp_path / "ca.pem").write_text("CA\n")
+    code, found = shell(tmp_path, "read_order; echo PASSED")
+    assert (code, says in found, "PASSED" in found) == (1, True, False), found
+
+
+@pytest.mark.parametrize(
+    ("date", "says"),
+    [
+        ("echo 1800000001", ""),
+        ("exit 1", "date does not work"),
+        ("[ $1 = +%s ] && echo 315532800", "the clock is older than the order and cannot be set"),
+        ("[ $1 = +%s ] && echo 315532800 || exit 0", "the clock is older than the order and cannot be set"),
+    ],
+)
+def test_a_clock(tmp_path: Path, date: str, says: str) -> None:
+    code, text = shell(tmp_path, f"date() {{ ( {date} ); }}; order_issued=1800000000; check_clock")
+    assert (code, says in text) == (1 if says else 0, True), text
 
 
 HELLO = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
@@ -99,13 +136,14 @@ PLAIN = f"0644 {HELLO} /etc/x\n"
         ("end 0\n", "cut"),
         (f"{PLAIN}end 1\n{PLAIN}", "more than its lines"),
         (f"{PLAIN[:-1]} y\nend 1\n", "more than its lines"),
+        (f"{PLAIN}end 1 /etc/y\n", "cut"),
         (PLAIN.replace("0644", "4755") + "end 1\n", "mode 4755"),
         (PLAIN.replace(HELLO, "x") + "end 1\n", "without a hash"),
         (PLAIN.replace(HELLO, "0" * 64) + "end 1\n", "not what its manifest says"),
         (PLAIN.replace("/etc/x", "etc/x") + "end 1\n", "not absolute"),
         *(
             (PLAIN.replace("/etc/x", path) + "end 1\n", "path that is not allowed")
-            for path in ("/a/../b", "/a/..", "/a//b", "/a/./b", "/a/", "/a'b")
+            for path in ("/a/../b", "/a/..", "/a/.", "/a//b", "/a/./b", "/a/", "/a'b")
         ),
     ],
 )
