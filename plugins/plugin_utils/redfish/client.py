@@ -259,8 +259,7 @@ class Client:
         finally:
             self._is_session_at_work = False
         token = raw.headers.get("x-auth-token", "")
-        if token:
-            self._secrets.add(token)
+        self._secrets.add(token)
         answer = self._answer(raw, sessions)
         self._session = answer.location or str(answer.body.get("@odata.id") or "")
         if not token.isascii() or not token.isprintable() or not token:

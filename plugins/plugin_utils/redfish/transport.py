@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import http.client
-import math
 import re
 import select
 import socket
@@ -118,13 +117,13 @@ class ServedCertificate:
 class _BoundedSocket(ssl.SSLSocket):
     """A TLS socket with one deadline for all reads of an answer: each slow byte would otherwise renew the timeout."""
 
-    deadline = math.inf
+    deadline = 0.0
 
     def recv_into(self, buffer: WriteableBuffer, nbytes: int | None = None, flags: int = 0) -> int:
         left = self.deadline - time.monotonic()
         if left <= 0:
             raise TimeoutError("the answer took too long")
-        self.settimeout(None if left == math.inf else left)
+        self.settimeout(left)
         return super().recv_into(buffer, nbytes, flags)
 
 
@@ -351,12 +350,17 @@ def _plain(headers: Mapping[str, str], data: bytes, most: int, node: str, path: 
         return data
     unpack = zlib.decompressobj(wbits=31)
     try:
-        plain = unpack.decompress(data, most)
+        plain = unpack.decompress(data, most + 1)
     except zlib.error:
-        raise BmcError(
-            NOT_JSON, node, "an answer that is not gzip", "Report the model of this BMC.", path=path
-        ) from None
-    if unpack.unconsumed_tail:
+        raise _not_gzip(node, path) from None
+    if len(plain) > most:
         what = f"an answer of more than {most} bytes"
         raise BmcError(TOO_LARGE, node, what, "Report the model of this BMC.", path=path)
+    if not unpack.eof:
+        raise _not_gzip(node, path)
     return plain
+
+
+def _not_gzip(node: str, path: str) -> BmcError:
+    what = "an answer that is not gzip, or only its beginning"
+    return BmcError(NOT_JSON, node, what, "Report the model of this BMC.", path=path)
