@@ -32,7 +32,8 @@ from .orders import Orders, RefusedError
 
 _PATH = re.compile(r"/orders/([0-9a-f]{32})/(claim|seed|report)")
 _FILE = re.compile(r"/(?:images/[0-9a-f]{64}\.img\.zst|media/[0-9a-f]{32,64}\.iso)")
-_RANGE = re.compile(r"bytes=([0-9]+)-([0-9]*)")
+_RANGE = re.compile(r"bytes=([0-9]{1,18})-([0-9]{0,18})")
+_LENGTH = re.compile(r"[0-9]{1,9}")
 _LINE = re.compile(r"([a-z_]+)=(.*)")
 _MOST, _DRAINED = 8192, 65536
 """Bytes of a request that are read, and that are discarded before a refusal: an answer to an unread request may be lost."""
@@ -134,8 +135,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _values(self) -> dict[str, str]:
         length = self.headers.get("Content-Length", "")
-        if not length.isdigit() or int(length) > _MOST:
-            self.rfile.read(min(int(length), _DRAINED) if length.isdigit() else 0)
+        if not _LENGTH.fullmatch(length) or int(length) > _MOST:
+            self.rfile.read(min(int(length), _DRAINED) if _LENGTH.fullmatch(length) else 0)
             raise RefusedError(413, "the request has no length, or is too long")
         lines = self.rfile.read(int(length)).decode("utf-8", "replace").splitlines()
         return dict(found.groups() for found in map(_LINE.fullmatch, lines) if found)  # type: ignore[misc]

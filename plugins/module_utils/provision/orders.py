@@ -182,6 +182,8 @@ class Orders:
             claimed = self._read(folder / CLAIM) or {}
             if not hmac.compare_digest(str(claimed.get("nonce")), nonce):
                 raise RefusedError(409, "the order was claimed before")
+        # Another process may have released it since: who released an order relies on it that no claim is granted from then on.
+        self._refuse_closed(folder)
         return f"claimed {record['id']} {nonce}\n"
 
     def take_seed(self, folder: Path, nonce: str) -> bytes:

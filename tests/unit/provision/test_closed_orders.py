@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.provision import orders
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.orders import Orders
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.progress import (
     KNOWN,
@@ -61,6 +62,26 @@ def test_the_seed_is_gone_once_it_was_sent(kept: Orders) -> None:
     # A kill between the two files.
     (folder / "seed.tar").write_bytes(b"seed")
     assert refused(lambda: kept.take_seed(folder, NONCE)) == 409
+
+
+@pytest.mark.parametrize(("ended", "status"), [("released", 403), ("report", 409)])
+def test_an_order_that_ends_while_it_is_claimed(
+    kept: Orders, monkeypatch: pytest.MonkeyPatch, ended: str, status: int
+) -> None:
+    order, folder = arm(kept)
+    real = orders.write_new
+
+    def late(path: Path, data: bytes, mode: int) -> bool:
+        (folder / ended).write_text(json.dumps({"result": "refused", "at": 1}))
+        return real(path, data, mode)
+
+    monkeypatch.setattr(orders, "write_new", late)
+    assert refused(lambda: kept.claim(folder, facts(order), "")) == status
+
+
+def test_an_order_that_never_existed_is_not_released(kept: Orders) -> None:
+    assert refused(lambda: kept.release("0" * 32)) == 404
+    assert not (kept.folder / "orders" / ("0" * 32)).exists()
 
 
 @pytest.mark.parametrize(("ended", "status"), [("released", 403), ("report", 409)])

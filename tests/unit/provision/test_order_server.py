@@ -169,3 +169,40 @@ def test_another_host_cannot_state_an_address(site, monkeypatch: pytest.MonkeyPa
     handler = site.server.RequestHandlerClass.__new__(site.server.RequestHandlerClass)
     handler.client_address, handler.headers = ("10.20.9.7", 1), {"X-Real-IP": "10.20.9.1"}
     assert handler._peer() == "10.20.9.7"
+
+
+@pytest.mark.parametrize("length", ["\u00b2", "9" * 5000, "-1", "x"])
+def test_a_length_that_is_no_number(site, capfd: pytest.CaptureFixture[str], length: str) -> None:
+    order = site.arm()
+    head = f"POST /orders/{order.id}/claim HTTP/1.1\r\nContent-Length: {length}\r\n\r\n"
+    context = ssl.create_default_context(cafile=str(site.ca))
+    plain = socket.create_connection(site.server.server_address, 10)
+    with context.wrap_socket(plain, server_hostname="127.0.0.1") as connection:
+        connection.sendall(head.encode("latin-1"))
+        assert connection.recv(100).startswith(b"HTTP/1.1 413 ")
+    assert '"status": 413' in capfd.readouterr().out
+
+
+def test_a_range_that_is_no_number_sends_the_whole_file(site) -> None:
+    name = f"/media/{'a' * 40}.iso"
+    (site.server.served / name[1:]).write_bytes(b"iso")
+    assert request(site, "GET", name, Range=f"bytes={'9' * 5000}-")[:2] == (200, b"iso")
+    assert request(site, "GET", name, Range="bytes=1-99")[:2] == (206, b"so")
+
+
+def test_only_a_bearer_has_the_token(site) -> None:
+    order = site.arm()
+    for scheme in ("Basic", "bearer", ""):
+        given = f"{scheme} {order.token}".strip()
+        status = request(site, "POST", f"/orders/{order.id}/claim", f"nonce={NONCE}\n", Authorization=given)[0]
+        assert status == 403
+
+
+def test_files_that_cannot_be_kept_are_a_refusal(site, capfd: pytest.CaptureFixture[str]) -> None:
+    order = site.arm()
+    (site.server.orders.folder / "orders" / order.id / "claim").mkdir()
+    same = {"serial": order.serial, "mac": order.mac, "disk": order.disk}
+    assert post(site, order, "claim", nonce=NONCE, **same) == (503, b"refused: the server cannot keep its files\n")
+    out = capfd.readouterr().out
+    assert "IsADirectoryError" in out
+    assert str(site.server.orders.folder) not in out
