@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.image import disk
 from ansible_collections.bedplate.cluster.plugins.module_utils.image.recipe import Recipe
-from ansible_collections.bedplate.cluster.plugins.module_utils.image.tools import BuildError, need
+from ansible_collections.bedplate.cluster.plugins.module_utils.image.tools import BuildError, call, need
 
 UUID = "9b1a6a3e-52b5-4f0c-8d55-0bed91a7e000"
 pytestmark = pytest.mark.skipif(shutil.which("mcopy") is None, reason="no mtools on this machine")
@@ -55,7 +55,8 @@ def test_a_disk(root: Path, tmp_path: Path) -> None:
     data = raw.read_bytes()
     # boot.img loads the first sector of the BIOS boot partition, and core.img the sectors behind it.
     assert struct.unpack_from("<Q", data, 0x5C) == (2048,)
-    assert data[510:512] == b"\x55\xaa"
+    # Behind the code are the disk's identifier and the protective MBR.
+    assert (data[440:512] != b"B" * 72, data[450], data[510:512]) == (True, 0xEE, b"\x55\xaa")
     assert struct.unpack_from("<QHH", data, (1 << 20) + 500) == (2049, 9, 0x820)
 
 
@@ -63,6 +64,27 @@ def test_a_core_image_with_another_list(root: Path, tmp_path: Path) -> None:
     (root / "boot/grub/i386-pc/core.img").write_bytes(b"C" * 500 + struct.pack("<QHH", 2, 3, 0x820) + b"D" * 512)
     with pytest.raises(BuildError, match=r"core\.img"):
         disk.make(root, {}, tmp_path / "raw", disk.Disk(128 << 20, UUID, "BED91A7E"))
+
+
+@pytest.mark.parametrize(("name", "size"), [("boot.img", 511), ("boot.img", 1024), ("core.img", (1 << 20) + 512)])
+def test_a_boot_loader_of_another_size(root: Path, tmp_path: Path, name: str, size: int) -> None:
+    core = b"C" * 500 + struct.pack("<QHH", 2, -(-size // 512) - 1, 0x820)
+    (root / "boot/grub/i386-pc" / name).write_bytes(core.ljust(size, b"D")[:size])
+    with pytest.raises(
+        BuildError, match=rf"GRUB's boot\.img has .* and core\.img {size if name == 'core.img' else ''}"
+    ):
+        disk.make(root, {}, tmp_path / "raw", disk.Disk(128 << 20, UUID, "BED91A7E"))
+
+
+def test_a_disk_that_is_no_multiple_of_a_mib(root: Path, tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match="not a multiple of 1 MiB"):
+        disk.make(root, {}, tmp_path / "raw", disk.Disk((128 << 20) + 512, UUID, "BED91A7E"))
+    assert not (tmp_path / "raw").exists()
+
+
+def test_a_program_that_fails_is_named() -> None:
+    with pytest.raises(BuildError, match=r"sh -c exit 3: exit status 3"):
+        call(["sh", "-c", "exit 3"])
 
 
 def test_a_program_that_is_missing() -> None:

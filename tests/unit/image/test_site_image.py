@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,33 @@ def test_a_file_that_is_cut_short_or_has_no_table_is_refused(image: SmallImage, 
     for head in (b"", bytes(1024), bytes(512) + b"EFI PART" + bytes(2000)):
         with pytest.raises(BuildError, match="GPT"):
             reader.last_partition(head)
+
+
+def table(*starts: int, count: int = 128) -> bytes:
+    """Return the begin of a disk whose GPT has partitions at these sectors."""
+    rows = b"".join(bytes([1]) * 16 + bytes(16) + struct.pack("<QQ", start, start) + bytes(80) for start in starts)
+    header = b"EFI PART" + bytes(64) + struct.pack("<QII", 2, count, 128) + bytes(4)
+    return (bytes(512) + header.ljust(512, b"\0") + rows).ljust(1 << 20, b"\0")
+
+
+def test_the_last_partition_is_the_one_that_begins_last() -> None:
+    assert reader.last_partition(table(4096, 2048)) == 4096 * 512
+    assert reader.last_partition(table(2048, count=1 << 31)) == 2048 * 512
+    with pytest.raises(BuildError, match="no partition"):
+        reader.last_partition(table())
+    # A table that the first MiB does not have whole.
+    with pytest.raises(BuildError, match="no partition"):
+        reader.last_partition(table(2048)[: 1024 + 40])
+    with pytest.raises(BuildError, match="no GPT"):
+        reader.last_partition(table(2048)[:560])
+    with pytest.raises(BuildError, match="no GPT"):
+        reader.last_partition(table(2048).replace(b"EFI PART", b"EFI PARX"))
+
+
+def test_a_host_without_zstd(image: SmallImage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "find", lambda _name: None)
+    with pytest.raises(BuildError, match="Install the package zstd"):
+        reader.facts(image.path)
 
 
 class Host:

@@ -13,7 +13,13 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
-from ansible_collections.bedplate.cluster.plugins.module_utils.provision import archive, arming, medium, order_text
+from ansible_collections.bedplate.cluster.plugins.module_utils.provision import (
+    archive,
+    arming,
+    medium,
+    order_text,
+    served_image,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.orders import RefusedError
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.seed import SeedFile
 from ansible_collections.bedplate.cluster.plugins.module_utils.provision.served_image import ImageError, read_image
@@ -167,6 +173,45 @@ def unpack(data: bytes) -> dict[str, bytes]:
         if fields[1] >> 12 == 8:
             found[name[:-1].decode()] = data[place : place + fields[6]]
         place += -(-fields[6] // 4) * 4
+
+
+def test_nobody_else_may_read_what_is_in_an_archive() -> None:
+    place, found = 0, {}
+    data = archive.pack({"a/token": b"1234"})
+    while not (name := data[place + 110 :].partition(b"\0")[0]).startswith(b"TRAILER"):
+        fields = [int(data[place + 6 + 8 * n : place + 14 + 8 * n], 16) for n in range(13)]
+        found[name] = fields[1:4]
+        place += -(-(110 + fields[11]) // 4) * 4 + -(-fields[6] // 4) * 4
+    assert found == {b"a": [0o040700, 0, 0], b"a/token": [0o100600, 0, 0]}
+
+
+def test_a_host_without_xorriso(desk: arming.Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(medium, "find", lambda _name: None)
+    with pytest.raises(medium.MediumError, match="Install the package xorriso"):
+        arming.arm(desk, MACHINE, IMAGE, FILES, 60)
+    assert arming.states(desk, ["gpu001"]) == {}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "{", None])
+def test_an_image_without_its_facts(desk: arming.Desk, text: str | None) -> None:
+    folder = desk.served.parent / "images/trixie"
+    folder.mkdir(parents=True)
+    if text is not None:
+        (folder / "image.json").write_text(text)
+    with pytest.raises(ImageError, match=r"image\.json: .*Build or copy the image to this host"):
+        read_image(desk.served.parent, "trixie", None)
+
+
+def test_an_image_of_another_size_is_not_read(desk: arming.Desk) -> None:
+    (desk.served / "images" / f"{IMAGE['sha256']}.img.zst").write_bytes(b"image+")
+    with pytest.raises(ImageError, match=r"6 bytes, and image\.json says 5"):
+        arming.arm(desk, MACHINE, IMAGE, FILES, 60)
+
+
+def test_a_host_without_minisign(desk: arming.Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served_image, "find", lambda _name: None)
+    with pytest.raises(ImageError, match="Install the package minisign"):
+        arming.arm(replace(desk, public_key=tmp_path / "none.pub"), MACHINE, IMAGE, FILES, 60)
 
 
 def test_an_archive() -> None:

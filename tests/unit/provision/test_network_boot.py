@@ -94,6 +94,32 @@ def test_pxe(desk: arming.Desk, folder: Path, firmware: str) -> None:
     assert (left(folder), reloads(folder, 2)) == ([], 2)
 
 
+def test_only_the_user_of_the_daemon_reads_the_files(
+    desk: arming.Desk, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owners: dict[str, tuple[int, int]] = {}
+    monkeypatch.setattr(NetworkBoot, "_owner", lambda _self: (4711, 4712))
+    monkeypatch.setattr(network_boot.os, "chown", lambda path, *owner: owners.update({str(path): owner}))
+    monkeypatch.setattr(
+        network_boot, "atomic_write", lambda path, _data, **given: owners.update({str(path): given["owner"]})
+    )
+    order = arm(desk, folder, PXE)["id"]
+    made = [path for path in (*(folder / "tftp").rglob("*"), folder / "hosts" / order) if not path.is_symlink()]
+    assert {owners.pop(str(path)) for path in made if path.is_dir()} == {(4711, 4712)}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in made if path.is_dir()} == {0o700}
+    assert set(owners.values()) == {(4711, 4712)}
+    names = {Path(path).name.partition("-")[2] or Path(path).name for path in owners}
+    assert {order, "order.cpio", "boot.cfg", "grub.cfg"} <= names
+    assert len([path for path in owners if "/shared/" in path]) == 4
+
+
+def test_a_daemon_that_ends_meanwhile(desk: arming.Desk, tmp_path: Path) -> None:
+    made = network.make_folder(tmp_path / "network")
+    with subprocess.Popen(["true"]) as ended:
+        ended.wait()
+    NetworkBoot(made, daemons=lambda _folder: [ended.pid]).reload()
+
+
 @pytest.mark.tools("xorriso")
 def test_http_has_an_address_and_a_medium(desk: arming.Desk, folder: Path) -> None:
     armed = arm(desk, folder, HTTP, gateway="10.20.8.1")

@@ -6,6 +6,7 @@ import json
 import stat
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -275,6 +276,26 @@ def test_a_value_that_an_order_cannot_have(kept: Orders, key: str, value: str) -
         kept.arm({**VALUES, key: value}, b"seed", 60)
     assert str(caught.value).startswith(f"{key}: ")
     assert kept.open_order("gpu001") == ""
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("id", "../x"), ("id", "A" * 32), ("node", ".."), ("node", "-x"), ("mac", "52:54:00:be:d9"), ("issued", "0"), ("issued", "now"),
+        ("address", "10.20.9.1"), ("address", "10.20.9.1/22;x"), ("gateway", ""), ("raw_bytes", "0"), ("raw_bytes", str((24 << 20) + 512)),
+        ("root_start", "0"), ("root_start", str((2 << 20) + 512)), ("image_sha256", "A" * 64), ("raw_sha256", "0" * 63),
+        ("seed_sha256", ""), ("token", "0" * 65), ("serial", "None"), ("disk", "unknown"), ("disk", None), ("wipe", True),
+    ],
+)  # fmt: skip
+def test_the_text_of_an_order_has_no_other_value(kept: Orders, key: str, value: object) -> None:
+    with pytest.raises(OrderError) as caught:
+        check({**arm(kept)[0].__dict__, key: value})
+    assert str(caught.value).startswith(f"{key}: ")
+
+
+def test_an_order_that_was_changed_is_not_rendered(kept: Orders) -> None:
+    with pytest.raises(OrderError, match=r"^wipe: "):
+        render(replace(arm(kept)[0], wipe="yes\nwipe=no"))
 
 
 @pytest.mark.parametrize("text", ["", "bedplate_order=1\n", "bedplate_order=1\nend=1\n", "x=1\n" * 3])
