@@ -96,3 +96,60 @@ def test_a_node_that_another_run_holds_is_neither_drained_nor_resumed(installed:
     assert "another run works on it: elsewhere:1:2:3:4" in flat(done.stdout)
     assert installed.slurm == line
     assert installed.site.writes() == []
+
+
+def at(installed: InstalledSite, where: str, command: str) -> None:
+    """Run a shell command once when scontrol is called and a condition of the shell holds."""
+    scontrol, done = installed.site.programs / "scontrol", installed.site.folder / "done"
+    hook = f"if [ ! -e {done} ] && {where}; then touch {done}; {command}; fi"
+    scontrol.write_text(scontrol.read_text().replace("#!/bin/sh\n", f"#!/bin/sh\n{hook}\n"))
+
+
+def other_disk(installed: InstalledSite, node: str) -> str:
+    """Return a shell command that records another disk for a node."""
+    disk = installed.site.recorded[node]["disk_serial"]
+    return f'sed -i \'s/"{disk}"/"D-OTHER"/\' {installed.site.record_file}'
+
+
+@pytest.mark.parametrize("when", ["drain", "armed"])
+def test_a_record_that_changes_after_the_plan_refuses_its_node(when: str, installed: InstalledSite) -> None:
+    state = installed.host.folder / "states/gpu01.json"
+    where = {"drain": 'case "$*" in *State=DRAIN*) true ;; *) false ;; esac', "armed": f"grep -qs armed {state}"}[when]
+    at(installed, where, other_disk(installed, "gpu01"))
+    done = installed.play(provision_nodes="gpu01", provision_wipe="gpu01")
+    assert done.returncode == 2
+    assert "changed since the plan was made. Run again" in flat(done.stdout)
+    assert not (installed.host.folder / "orders/nodes/gpu01").exists()
+    assert not any("Reset" in one for one in installed.site.writes())
+    bmc = installed.site.bmcs["gpu01"].state()
+    assert (set(bmc["media"].values()), bmc["boot"]["BootSourceOverrideEnabled"]) == ({""}, "Disabled")
+    assert ("State=IDLE\n" in installed.slurm) == (when == "drain")
+
+
+def test_the_order_of_a_killed_run_is_closed_if_its_machine_is_not_fit_any_more(installed: InstalledSite) -> None:
+    site, state = installed.site, installed.host.folder / "states/gpu01.json"
+    # The holder has the number of the process of the run.
+    at(installed, f"grep -qs armed {state}", f'kill -9 $(grep -o \'"holder": "[^"]*\' {state} | cut -d: -f3)')
+    installed.play(provision_nodes="gpu01")
+    assert NodeStates(state.parent).read("gpu01").state == "armed"  # type: ignore[union-attr]
+    assert any(site.bmcs["gpu01"].state()["media"].values())
+    site.record(gpu01={"disk_serial": "D-OTHER"})
+    site.bmcs["gpu01"].change(power="On")
+    done = installed.play(provision_nodes="gpu01")
+    assert done.returncode == 2
+    assert "gpu01: the machine is on, so it may run an operating system" in flat(done.stdout)
+    bmc = site.bmcs["gpu01"].state()
+    assert (set(bmc["media"].values()), bmc["boot"]["BootSourceOverrideEnabled"]) == ({""}, "Disabled")
+    assert not (installed.host.folder / "orders/nodes/gpu01").exists()
+    assert NodeStates(state.parent).read("gpu01").state == "refused"  # type: ignore[union-attr]
+
+
+def test_a_node_that_a_killed_run_has_only_drained_goes_back_to_slurm(installed: InstalledSite) -> None:
+    own = written("provision", "orders", "installs image x")
+    line = f"NodeName=gpu01 NodeHostName=gpu01 State=IDLE+DRAIN Reason={own} [root@2026-11-28T10:00:00]\n"
+    (installed.site.folder / "nodes").write_text(line)
+    installed.site.bmcs["gpu01"].faults(serial="SN-OTHER")
+    done = installed.play(provision_nodes="gpu01")
+    assert done.returncode == 2
+    assert "SN-OTHER" in flat(done.stdout)
+    assert "State=IDLE\n" in installed.slurm

@@ -61,3 +61,14 @@ def test_the_window_closes_between_two_runs(world: World) -> None:
     time.sleep(0.1)
     assert world.run(node).progress[node].state == "known"
     assert world.states(node)[node].order != order  # type: ignore[union-attr]
+
+
+def test_an_order_that_would_be_made_anew_is_closed_if_its_node_is_refused(world: World) -> None:
+    node = world.machine()
+    world.killed(node, state="armed", before=False)
+    assert not world.is_clean(node)
+    world.change(node, disk="D-OTHER")
+    run = world.run(node, refused={node: "a person has resumed it"})
+    assert run.progress[node].state == "refused"
+    assert run.progress[node].reason == "a person has resumed it"
+    assert world.is_clean(node)
