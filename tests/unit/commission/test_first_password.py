@@ -80,3 +80,8 @@ def test_check_predicts_the_account_and_no_step_after_a_password_that_must_chang
     assert steps(found) == {"account": "predicted"}
     assert "further steps are not predicted" in errors(found)[0]
     assert site.writes() == []
+
+
+def test_a_bmc_without_the_account_is_shown_so(make: Made) -> None:
+    before = {one.name: one.before for one in make().run_one(check=True).steps}
+    assert before["account"] == "no account"

@@ -76,6 +76,13 @@ def test_a_redirect_without_a_place_is_named(tmp_path: Path) -> None:
         assert (caught.value.status, caught.value.what) == (302, "a redirect that is not followed")
 
 
+def test_a_place_in_an_answer_that_is_no_redirect_is_not_followed(tmp_path: Path) -> None:
+    with scripted(tmp_path, {f"GET {PATH}": [answer(b"{}", Location=f"{PATH}/other")]}) as running:
+        with Client(running.bmc()) as client:
+            assert client.get(PATH).path == PATH
+        assert f"GET {PATH}/other" not in running.requests
+
+
 @pytest.mark.parametrize("method", ["POST", "PATCH", "DELETE"])
 def test_a_write_is_never_redirected(method: str, tmp_path: Path) -> None:
     moved = answer(b"", "308 Permanent Redirect", Location=f"{PATH}/other")

@@ -38,6 +38,26 @@ def test_a_node_that_another_run_took_is_not_reset(world: World) -> None:
     assert [one for one in world.bmcs[node].writes() if "Reset" in one] == []
 
 
+@pytest.mark.parametrize("written", ["digest", "order"])
+def test_a_node_that_another_run_took_is_not_armed(written: str, world: World) -> None:
+    """`written`: what the last file of this run would have had."""
+    node, good = world.machine(), world.machine()
+
+    def call(name: str, arguments: Mapping[str, Any]) -> Any:
+        rows = arguments.get("write", ()) if name == "provision_states" else ()
+        if any(row["node"] == node and row[written] for row in rows):
+            others = [row for row in rows if row["node"] != node]
+            found = world.host.call(name, {**arguments, "write": others}) if others else {"held": {}}
+            return {**found, "held": {node: "another run works on it: x"}}
+        return world.host.call(name, arguments)
+
+    run = world.run(node, good, call=call)
+    assert run.stopped == {node: "another run works on it: x"}
+    assert world.bmcs[node].writes() == []
+    assert bool(world.desk().look([node]).nodes[node].open) == (written == "order")
+    assert world.state(good) == "known"
+
+
 def test_a_provision_host_that_stays_silent_ends_the_run(world: World) -> None:
     node, looks = world.machine(), [0]
 
