@@ -262,6 +262,8 @@ class Client:
         self._secrets.add(token)
         answer = self._answer(raw, sessions)
         self._session = answer.location or str(answer.body.get("@odata.id") or "")
+        # A session without a path cannot be deleted.
+        self.session_left = self.session_left or not self._session
         if not token.isascii() or not token.isprintable() or not token:
             raise self.error(OTHER, "a session without a usable token", "Report the model of this BMC.", path=sessions)
         self._authorization = {"X-Auth-Token": token}

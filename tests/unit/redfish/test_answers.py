@@ -103,6 +103,18 @@ def test_a_login_without_a_usable_token_ends_its_session(token: str, tmp_path: P
         assert running.requests[-1] == f"DELETE {SESSIONS}/1"
 
 
+@pytest.mark.parametrize(
+    ("body", "is_left"), [(b'{"@odata.id": "/redfish/v1/SessionService/Sessions/1"}', False), (b"{}", True)]
+)
+def test_a_session_is_deleted_by_its_own_path_or_recorded(body: bytes, is_left: bool, tmp_path: Path) -> None:
+    opened = answer(body, "201 Created", X_Auth_Token="token-canary")
+    with scripted(tmp_path, {f"POST {SESSIONS}": [opened]}) as running:
+        with Client(running.bmc()) as client:
+            pass
+        assert client.session_left == is_left
+        assert (f"DELETE {SESSIONS}/1" in running.requests) != is_left
+
+
 def test_the_time_of_an_answer_is_not_renewed_by_its_first_bytes(tmp_path: Path) -> None:
     with scripted(tmp_path, {f"GET {PATH}": [1.6, b"HTTP/1.1 200 OK\r\n", 4.0]}) as running:
         with Client(running.bmc(answer_s=2)) as client:
