@@ -123,7 +123,6 @@ class _Steps:
             self.result.add(ACCOUNT, PREDICTED, before, self.job.user)
             return accepted
         wanted = wanted or self._prepared(known)
-        client.hide(wanted.password)
         if listed and wanted.user == accepted.user:
             # The session may end with the password, so the login alone proves it.
             set_password(client, listed.path, wanted.password)

@@ -152,10 +152,6 @@ class Client:
             self.bmc = replace(self.bmc, trust=trust)
             self._connection = Connection(self.bmc)
 
-    def hide(self, secret: str) -> None:
-        """Keep a further secret out of all errors."""
-        self._secrets.add(secret)
-
     @property
     def secrets(self) -> frozenset[str]:
         """Return the known secrets, for texts that must not contain them."""

@@ -7,7 +7,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -16,8 +16,8 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.redfish.transport
 from tests.kit.bmc.certificates import Authority
 from tests.kit.bmc.connect import FAST
 
-Part = bytes | float
-"""Bytes of an answer, or seconds before the next ones."""
+Part = bytes | float | Callable[[], bytes]
+"""Bytes of an answer, their function, or seconds before the next ones."""
 ROOT = b'{"SessionService": {"@odata.id": "/redfish/v1/SessionService"}}'
 
 
@@ -34,10 +34,14 @@ def session(token: str = "token-canary") -> bytes:
 
 
 class Scripted:
-    """A running BMC. `requests` are its requests, such as `GET /redfish/v1`; `connections` counts those that sent one."""
+    """A running BMC. `requests` are its requests, such as `GET /redfish/v1`.
+
+    `connections` counts those that sent one; the next `drops` end before TLS.
+    """
 
     def __init__(self, folder: Path, answers: Mapping[str, list[Part]]) -> None:
         """Answer ServiceRoot, logins and their ends well, and other requests by `answers`: request -> parts, then the connection ends."""
+        self.drops = 0
         self.requests: list[str] = []
         self.connections = 0
         own: dict[str, list[Part]] = {
@@ -68,6 +72,10 @@ class Scripted:
                 plain, _peer = self._listening.accept()
             except OSError:
                 return
+            if self.drops:
+                self.drops -= 1
+                plain.close()
+                continue
             threading.Thread(target=self._serve, args=(plain,), daemon=True).start()
 
     def _serve(self, plain: socket.socket) -> None:
@@ -77,10 +85,10 @@ class Scripted:
                     self.connections += number == 0
                     self.requests.append(request)
                     for part in self._answers[request]:
-                        if isinstance(part, bytes):
-                            sock.sendall(part)
-                        else:
+                        if isinstance(part, float):
                             time.sleep(part)
+                        else:
+                            sock.sendall(part if isinstance(part, bytes) else part())
                     if request in self._ends:
                         return
         except OSError:

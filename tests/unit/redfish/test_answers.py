@@ -144,6 +144,37 @@ def test_what_must_not_be_repeated_is_sent_on_a_new_connection_after_a_pause(
         assert running.connections == 2
 
 
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_connection_that_ends_before_the_request_is_opened_again_for_each_method(method: str, tmp_path: Path) -> None:
+    with scripted(tmp_path, {f"{method} {PATH}": [answer(b"{}")]}) as running, Client(running.bmc()) as client:
+        client.interrupt()
+        running.drops = 2
+        done = client.get(PATH) if method == "GET" else client.post(PATH, {})
+        assert (done.status, running.drops) == (200, 0)
+        assert running.requests.count(f"{method} {PATH}") == 1
+
+
+def test_a_resource_that_is_missing_after_a_lost_answer_and_a_lost_connection_is_deleted(tmp_path: Path) -> None:
+    def obey() -> bytes:
+        if running.requests.count(f"DELETE {PATH}") > 1:
+            return answer(b"", "404 Not Found")
+        running.drops = 1
+        return b""
+
+    with scripted(tmp_path, {f"DELETE {PATH}": [obey]}) as running, Client(running.bmc()) as client:
+        assert client.delete(PATH).status == 204
+        assert running.requests.count(f"DELETE {PATH}") == 2
+
+
+def test_the_end_of_a_session_has_its_own_bound(make: Made) -> None:
+    _simulated, bmc = make({"close_s": 0.5}, faults={"slow_s": 4, "paths": ["/Sessions/"]})
+    started = time.monotonic()
+    with Client(bmc) as client:
+        pass
+    assert time.monotonic() - started < 3
+    assert client.session_left
+
+
 def test_a_wrong_certificate_is_refused_each_time(make: Made) -> None:
     simulated, bmc = make()
     client = Client(replace(bmc, trust=Trust("ab" * 32)))
