@@ -194,7 +194,7 @@ class Runner:
         (tree / mutant.file).write_text(mutant.text)
         for scenario in self._baseline.of(mutant):
             outcome.runs += 1
-            if found := judge(scenario, play(stage, scenario)):
+            if found := judge(scenario, play(stage, scenario, to_its_end=False)):
                 outcome.scenario, outcome.why = str(scenario), found[0]
                 break
         shutil.copy2(self._root / mutant.file, tree / mutant.file)

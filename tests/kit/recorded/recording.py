@@ -4,19 +4,25 @@
 A run has a folder with `answers.json`, a list of answers, and `calls.jsonl`, one line for each call. The first answer that matches a
 call is its result. An answer has a `module` and a `result`, and may have `host`, `check`, `args` and `times`, how often it is given
 to a host; after that the next answer that matches is taken.
+
+Where the folder has `wanted.json`, the first call that is not as wanted there ends the run: what comes after it decides nothing.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.payload import unpack
 
-ANSWERS, CALLS = "answers.json", "calls.jsonl"
+ANSWERS, CALLS, WANTED = "answers.json", "calls.jsonl", "wanted.json"
+_TAKEN = "taken"
+MAIN = "BEDPLATE_RECORDING_PID"  # of the process of ansible-playbook: its workers have sessions of their own
 _PREFIXES = ("bedplate.cluster.", "ansible.builtin.", "ansible.legacy.")
 _REGEX = "re:"
 
@@ -26,12 +32,14 @@ class Recording:
 
     def __init__(self, folder: Path) -> None:
         self._answers: list[dict[str, Any]] = json.loads((folder / ANSWERS).read_text())
-        self._log = folder / CALLS
+        self._log, self._taken, self._wanted = folder / CALLS, folder / _TAKEN, folder / WANTED
 
     def answer(self, host: str, module: str, arguments: Mapping[str, Any], check: bool) -> dict[str, Any]:
         """Log a call and return its recorded result; a call without one fails."""
         call = {"host": host, "module": short(module), "check": check, "args": readable(arguments)}
-        taken = [line["answer"] for line in calls(self._log) if line["host"] == host]
+        # A log of its own: that of the calls has whole files, and each call is made in another process.
+        lines = self._taken.read_text().splitlines() if self._taken.exists() else []
+        taken = [int(number) for name, _, number in (line.rpartition(" ") for line in lines) if name == host]
         found = next(
             (
                 number
@@ -42,10 +50,33 @@ class Recording:
         )
         with self._log.open("a") as stream:
             stream.write(json.dumps({**call, "answer": found}) + "\n")
+        with self._taken.open("a") as stream:
+            stream.write(f"{host} {-1 if found is None else found}\n")
+        if self._wanted.exists() and any(unlike(json.loads(self._wanted.read_text()), len(lines), call)):
+            os.kill(int(os.environ[MAIN]), signal.SIGKILL)
+            os._exit(0)
         if found is None:
             return {"failed": True, "msg": f"no recorded answer for {call['module']} on {host}: {call['args']}"}
         result: dict[str, Any] = self._answers[found]["result"]
         return result
+
+
+def unlike(
+    wanted: Sequence[tuple[str, Mapping[str, Any], bool]], number: int, call: Mapping[str, Any]
+) -> Iterator[str]:
+    """Return what is not as wanted of a call, from 0; what is wanted is `host module`, arguments, and whether it is in check mode."""
+    made = f"{call['host']} {call['module']}"
+    if number >= len(wanted):
+        yield f"call that is not wanted: {made} {call['args']}"
+        return
+    name, arguments, check = wanted[number]
+    if name != made:
+        yield f"call {number + 1} is {made}, wanted {name}"
+        return
+    for text in differences(arguments, call["args"]):
+        yield f"call {number + 1}, {name}: {text}"
+    if call["check"] != check and call["module"] != "shell":
+        yield f"call {number + 1}, {name}: check mode is {call['check']}"
 
 
 def calls(log: Path) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ import yaml
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand
 from tests.kit.recorded import computed
-from tests.kit.recorded.recording import differences, short
+from tests.kit.recorded.recording import short, unlike
 from tests.kit.recorded.stage import Run, Stage
 
 FOLDER = "tests/roles"
@@ -75,12 +75,13 @@ def scenarios(root: Path) -> list[Scenario]:
     return found
 
 
-def play(stage: Stage, scenario: Scenario) -> Run:
-    """Run a scenario."""
+def play(stage: Stage, scenario: Scenario, *, to_its_end: bool = True) -> Run:
+    """Run a scenario, to its end or up to the first call that is not as wanted."""
     folder = Path(tempfile.mkdtemp(prefix="bedplate-run-"))
     try:
         arguments = _prepare(stage.root, folder, scenario)
-        return stage.run(folder, arguments, _answers(stage.root, scenario), scenario.actions)
+        wanted = None if to_its_end else _wanted(scenario)
+        return stage.run(folder, arguments, _answers(stage.root, scenario), scenario.actions, wanted=wanted)
     finally:
         shutil.rmtree(folder)
 
@@ -156,21 +157,24 @@ def judge(scenario: Scenario, run: Run) -> list[str]:
 
 
 def _calls(scenario: Scenario, run: Run) -> Iterator[str]:
-    wanted = list(_listed(scenario.calls))
-    found = [(f"{call['host']} {call['module']}", call) for call in run.calls]
-    for number, ((name, arguments), (made, call)) in enumerate(zip(wanted, found, strict=False), 1):
-        if name != made:
-            yield f"call {number} is {made}, wanted {name}; all: {', '.join(one for one, _ in found)}"
+    wanted = _wanted(scenario)
+    for number, call in enumerate(run.calls):
+        found = list(unlike(wanted, number, call))
+        yield from found
+        if found and number < len(wanted) and wanted[number][0] != f"{call['host']} {call['module']}":
+            made = [f"{one['host']} {one['module']}" for one in run.calls]
+            yield f"all calls: {', '.join(made)}"
             return
-        is_check = arguments.get("_check", scenario.check)
-        for text in differences({key: one for key, one in arguments.items() if key != "_check"}, call["args"]):
-            yield f"call {number}, {name}: {text}"
-        if call["check"] != is_check and call["module"] != "shell":
-            yield f"call {number}, {name}: check mode is {call['check']}"
-    for name, _ in wanted[len(found) :]:
+    for name, *_ in wanted[len(run.calls) :]:
         yield f"missing call: {name}"
-    for name, call in found[len(wanted) :]:
-        yield f"call that is not wanted: {name} {call['args']}"
+
+
+def _wanted(scenario: Scenario) -> list[tuple[str, dict[str, Any], bool]]:
+    """Return each wanted call as `host module`, its arguments, and whether it is in check mode."""
+    return [
+        (name, {key: one for key, one in arguments.items() if key != "_check"}, arguments.get("_check", scenario.check))
+        for name, arguments in _listed(scenario.calls)
+    ]
 
 
 def _listed(calls: list[Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -65,14 +65,18 @@ class Stage:
         answers: Sequence[Mapping[str, Any]],
         actions: Sequence[str] = (),
         *,
+        wanted: Sequence[object] | None = None,
         cwd: Path | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> Run:
         """Run ansible-playbook with a folder of recorded answers; `actions` are action plugins that are answered, too.
 
-        It runs in `cwd`, else in the folder, with the variables `environment` beside the process's own.
+        It runs in `cwd`, else in the folder, with the variables `environment` beside the process's own. With `wanted` the first call that
+        is not as wanted ends it, see recording.py.
         """
         (folder / recording.ANSWERS).write_text(json.dumps(answers))
+        if wanted is not None:
+            (folder / recording.WANTED).write_text(json.dumps(wanted))
         request = {"folder": str(folder), "argv": list(arguments), "actions": list(actions), "timeout": _TIMEOUT}
         request |= {"cwd": str(cwd or folder), "environment": dict(environment or {})}
         process = self._started()

@@ -103,6 +103,7 @@ def _run(request: dict[str, Any], root: str) -> None:
         os.environ["PWD"] = request["cwd"]
         os.chdir(request["cwd"])
         os.environ["BEDPLATE_RECORDING"] = str(folder)
+        os.environ["BEDPLATE_RECORDING_PID"] = str(os.getpid())
         _watch(folder, root)
         _record_actions(folder, request["actions"])
         from ansible.cli.playbook import PlaybookCLI
