@@ -139,6 +139,7 @@ def test_a_refusal_closes_the_order(kept: Orders) -> None:
     assert kept.state(order.id)["reason"] == "holds: [31m ext4"
     assert refused(lambda: kept.claim(folder, facts(order), "")) == 409
     assert refused(lambda: kept.report(folder, "refused", "other", "")) == 409
+    assert not (folder / "claim").exists()
     assert not (folder / "seed.tar").exists()
 
 
