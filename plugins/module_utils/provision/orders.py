@@ -208,7 +208,7 @@ class Orders:
             raise RefusedError(400, "the result is neither written nor refused")
         if (folder / RELEASED).exists():
             raise RefusedError(403, "the order is released")
-        if (folder / CLAIM).exists() or result == WRITTEN:
+        if (folder / CLAIM).exists():
             self._refuse_other(folder, nonce)
         if result == WRITTEN and not (folder / SEEDED).exists():
             raise RefusedError(409, "written was reported before the seed was fetched")

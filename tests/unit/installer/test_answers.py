@@ -60,6 +60,20 @@ def test_a_refusal_before_the_claim_raises_the_network_with_its_route(site, node
     assert "route replace default via 10.20.8.1 dev eth0" in calls.read_text()
 
 
+def test_a_refusal_that_cannot_be_reported_switches_off(site, node: Machine) -> None:
+    faulty.at_words(node, "ip", "link", "exit 1")
+    (node.sys / "class/dmi/id/product_serial").write_text("X\n")
+    refuses(node, site, site.arm_for(node), "serial", state="armed")
+
+
+def test_a_refusal_after_the_claim_is_of_the_claimer(site, node: Machine) -> None:
+    """The network is not raised again: another random number would be another start of the machine."""
+    number = node.proc / "sys/kernel/random/uuid"
+    faulty.at_words(node, "curl", "/images/", f"echo 22222222-2222-3333-4444-555555555555 >{number}; exit 1")
+    order = site.arm_for(node)
+    assert (node.install().code, site.state(order)) == (1, "refused")
+
+
 def test_no_route_without_a_gateway(site, node: Machine) -> None:
     faulty.at_words(node, "ip", "route", "exit 1")
     order = site.arm_for(node, gateway="none")

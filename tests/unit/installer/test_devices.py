@@ -68,9 +68,12 @@ def test_a_nic_without_a_link(site, node: Machine) -> None:
     refuses(node, site, site.arm_for(node), "eth0 has no link", state="armed")
 
 
-@pytest.mark.parametrize("text", ["", "11111111\n"])
-def test_a_kernel_without_random_numbers(site, node: Machine, text: str) -> None:
-    (node.proc / "sys/kernel/random/uuid").write_text(text)
+@pytest.mark.parametrize("text", [None, "", "11111111\n"])
+def test_a_kernel_without_random_numbers(site, node: Machine, text: str | None) -> None:
+    path = node.proc / "sys/kernel/random/uuid"
+    path.unlink()
+    if text is not None:
+        path.write_text(text)
     refuses(node, site, site.arm_for(node), "no random numbers", state="armed")
 
 

@@ -36,7 +36,7 @@ AFTER = [
     ("dd", "of=*/run/first", 1, WORKS_AND_FAILS, "first ended with '1'"),
     ("dd", "of=*/dev/vda *seek=1 ", 1, WORKS_AND_FAILS, "rest ended with '1'"),
     ("dd", "of=*/dev/vda *seek=1 ", 1, "/bin/cat >/dev/null; exit 0", "what was read back"),
-    ("curl", "/seed", 1, FAILS, "the order server does not send the seed"),
+    ("curl", "/seed", 1, FAILS, "the order server does not send the seed:  "),
     ("tar", "answer.seed", 1, FAILS, "the seed cannot be unpacked"),
     ("debugfs", "-w", 1, WORKS_AND_FAILS, "debugfs cannot write to the image"),
     ("debugfs", "-w", 1, DOES_NOTHING, "/etc/bedplate/image of the seed cannot be read back"),

@@ -126,6 +126,7 @@ BAD = [
     table(row("", 2048, 2048)),
     table(row(1, "x", 2048)),
     table(row(1, 2048, "")),
+    table(row(1, 2048, "1" * 18)),
     table(row(1, 2048, 0)),
     table(row(1, 2048, 2048)).replace("; }; tool_last", "; return 1; }; tool_last"),
     *(f"is_number '{text}'; echo $?" for text in ("", "1x", "-1", "1" * 16)),

@@ -17,8 +17,8 @@ raise_network() {
     if [ "$order_gateway" != none ]; then
         tool_ip_route "$NIC" "$order_gateway" || { REACHED=""; refuse "ip cannot set the route of $NIC"; }
     fi
-    IFS= read -r NONCE <"$PROC/sys/kernel/random/uuid" || { REACHED=""; refuse "the kernel has no random numbers"; }
-    [ ${#NONCE} = 36 ] || { REACHED=""; refuse "the kernel has no random numbers"; }
+    only_line "$PROC/sys/kernel/random/uuid" && [ ${#LINE} = 36 ] || { REACHED=""; refuse "the kernel has no random numbers"; }
+    NONCE=$LINE
     REACHED=network
 }
 
@@ -60,8 +60,7 @@ raise_for_report() {
 }
 
 fetch_seed() {
-    send seed || refuse "the order server does not send the seed"
-    [ "$STATUS" = 200 ] || { only_line "$RUN/answer.seed" || LINE=""; refuse "the order server does not send the seed: $STATUS $LINE"; }
+    send seed && [ "$STATUS" = 200 ] || { only_line "$RUN/answer.seed" || LINE=""; refuse "the order server does not send the seed: $STATUS $LINE"; }
     tool_sha256 <"$RUN/answer.seed" && [ "$HASH" = "$order_seed_sha256" ] || refuse "the seed is not that of the order"
 }
 

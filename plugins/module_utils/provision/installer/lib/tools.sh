@@ -21,7 +21,7 @@ only_line() {
     [ -n "$LINE" ]
 }
 
-tool_mkdir() { mkdir -p "$1" && [ -d "$1" ] && [ -w "$1" ]; }
+tool_mkdir() { mkdir -p "$1" && [ -w "$1" ]; }
 
 tool_sleep() { sleep "$1"; }
 
@@ -119,7 +119,7 @@ tool_last_partition() {
             ;;
         esac
     done <"$RUN/sfdisk"
-    [ "$label" = gpt ] && [ "$PARTITION" -gt 0 ] && [ "$LENGTH" -gt 0 ]
+    [ "$label" = gpt ] && [ "$LENGTH" -gt 0 ]
 }
 
 tool_extract() { tar -xf "$1" -C "$2" 2>"$RUN/error"; }
