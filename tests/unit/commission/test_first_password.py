@@ -85,3 +85,15 @@ def test_check_predicts_the_account_and_no_step_after_a_password_that_must_chang
 def test_a_bmc_without_the_account_is_shown_so(make: Made) -> None:
     before = {one.name: one.before for one in make().run_one(check=True).steps}
     assert before["account"] == "no account"
+
+
+def test_an_own_account_that_was_disabled_becomes_an_administrator_again(make: Made) -> None:
+    site = make()
+    site.secret("bmc/gpu01", "admin_x:Own-canary_123")
+    root = site.accounts()["root"]
+    shown = {key: root[key] for key in ("UserName", "RoleId", "Enabled", "Locked")}
+    disabled = {**shown, "UserName": "admin_x", "RoleId": "ReadOnly", "Enabled": False}
+    site.bmcs["gpu01"].change(accounts={root["Id"]: shown, "7": disabled}, passwords={"7": "another-canary"})
+    assert steps(site.run_one()) == CHANGED
+    own = site.accounts()["admin_x"]
+    assert (own["Id"], own["RoleId"], own["Enabled"], own["Password"]) == ("7", "Administrator", True, "Own-canary_123")

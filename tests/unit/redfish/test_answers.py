@@ -166,6 +166,17 @@ def test_a_resource_that_is_missing_after_a_lost_answer_and_a_lost_connection_is
         assert running.requests.count(f"DELETE {PATH}") == 2
 
 
+@pytest.mark.parametrize(("method", "status"), [("GET", 404), ("DELETE", 400), ("DELETE", 403)])
+def test_only_a_missing_resource_counts_as_deleted(method: str, status: int, tmp_path: Path) -> None:
+    def obey() -> bytes:
+        return answer(b"", f"{status} Refused") if running.requests.count(f"{method} {PATH}") > 1 else b""
+
+    with scripted(tmp_path, {f"{method} {PATH}": [obey]}) as running, Client(running.bmc()) as client:
+        with pytest.raises(BmcError) as caught:
+            client.get(PATH) if method == "GET" else client.delete(PATH)
+        assert caught.value.status == status
+
+
 def test_the_end_of_a_session_has_its_own_bound(make: Made) -> None:
     _simulated, bmc = make({"close_s": 0.5}, faults={"slow_s": 4, "paths": ["/Sessions/"]})
     started = time.monotonic()

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.provision import machine_run
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.provision.next_step import Bounds
-from tests.unit.provision.world import World
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.recover.host_keys import HostKeyError
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.recover.ssh_target import SshError
+from tests.unit.provision.world import FakeSsh, World
 
 pytestmark = pytest.mark.tools("xorriso")
 REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -131,3 +134,39 @@ def test_slurm_refuses_nodes_before_and_after_their_order(world: World) -> None:
     assert (world.state(armed), run.progress[armed].reason) == ("refused", "job 8 on it")
     assert world.is_clean(armed)
     assert world.events(armed) == []
+
+
+def test_a_host_key_that_cannot_be_made_ends_the_order_of_its_node_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node, good = world.machine(), world.machine()
+    make = machine_run.make_host_key
+
+    def broken(name: str) -> tuple[str, str]:
+        if name == node:
+            raise HostKeyError("ssh-keygen: no entropy")
+        return make(name)
+
+    monkeypatch.setattr(machine_run, "make_host_key", broken)
+    run = world.run(node, good)
+    assert (run.progress[node].state, run.progress[node].reason) == ("refused", "ssh-keygen: no entropy")
+    assert (world.bmcs[node].writes(), world.state(good)) == ([], "known")
+
+
+def test_a_host_key_that_cannot_be_kept_leaves_the_machine_off(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    node, good = world.machine(), world.machine()
+    remember = FakeSsh.remember
+
+    def full(self: FakeSsh, name: str, key: str) -> None:
+        if name == node:
+            raise SshError("known_hosts: no space left")
+        remember(self, name, key)
+
+    monkeypatch.setattr(FakeSsh, "remember", full)
+    run = world.run(node, good)
+    assert run.stopped == {node: "known_hosts: no space left"}
+    assert (world.state(node), world.bmcs[node].state()["power"]) == ("released", "Off")
+    assert world.state(good) == "known"
+    monkeypatch.setattr(FakeSsh, "remember", remember)
+    assert world.run(node).progress[node].state == "known"
+    assert len(world.events(node, "write")) == 1
