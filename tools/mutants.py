@@ -47,18 +47,23 @@ class Mutant:
 
 
 def mutants(file: str, text: str) -> Iterator[Mutant]:
-    """Return all mutants of a file of tasks or plays."""
+    """Return all mutants of a file of tasks or plays. An entry with an anchor is in several places, and is changed in all of them at once."""
     document = yaml.safe_load(text)
     lines, dumped_lines = _Lines(text), _Lines(dumped(document))
+    made: set[str] = set()
     for path, change, value in _changes(document, ()):
         task = _at(document, path)
         touched = [path, (*path[:-1], path[-1] + 1)] if change == SWAPPED else [path]
+        changed = dumped(value(copy.deepcopy(document)))
+        if changed in made:
+            continue
+        made.add(changed)
         yield Mutant(
             file=file,
             line=lines.of(path)[0],
             task=str(task.get("name", next(iter(task)))),
             change=change,
-            text=dumped(value(copy.deepcopy(document))),
+            text=changed,
             spans=tuple(dumped_lines.of(one) for one in touched),
             silent=any(key in _at(document, one) for one in touched for key in (*_SILENT, *_HOLDERS)),
         )

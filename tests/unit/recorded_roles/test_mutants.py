@@ -42,3 +42,19 @@ def test_a_play_and_what_ends_a_play_have_no_result_of_their_own():
         ("First", "when false"): False,
         ("Second", "dropped"): True,
     }
+
+
+def test_a_rescue_of_several_blocks_is_changed_once():
+    text = """\
+---
+- name: Play
+  hosts: all
+  tasks:
+    - block: [{name: First, ansible.builtin.command: {argv: ["true"]}}]
+      rescue: &failure
+        - {name: Failed, ansible.builtin.set_fact: {failure: true}}
+    - block: [{name: Second, ansible.builtin.command: {argv: ["true"]}}]
+      rescue: *failure
+"""
+    (dropped,) = (one for one in mutants("playbooks/some.yml", text) if one.task == "Failed")
+    assert "Failed" not in dropped.text
