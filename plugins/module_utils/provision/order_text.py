@@ -121,8 +121,8 @@ def parse(text: str) -> Order:
         )
     values: dict[str, object] = {}
     for line in lines[1:-1]:
-        key, equals, value = line.partition("=")
-        if not equals or key in values:
-            raise OrderError(f"{key}: given twice, or a line without '='")
+        key, _equals, value = line.partition("=")
+        if key in values:
+            raise OrderError(f"{key}: given twice")
         values[key] = value
     return check(values)

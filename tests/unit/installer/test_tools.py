@@ -117,6 +117,7 @@ BAD = [
     keygen(public=f"{PUBLIC[:-1]}; node", shown=f"{PUBLIC[:-1]}; node"),
     keygen(public=f"ssh-rsa{PUBLIC[11:]}aaaa node", shown=f"ssh-rsa{PUBLIC[11:]}aaaa node"),
     keygen(shown=""),
+    keygen(shown=f'{PUBLIC} node"; exit 1; echo "'),
     keygen(end="exit 1"),
     keygen(end="rm key"),
     keygen(end="rm key.pub"),
