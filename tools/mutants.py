@@ -47,7 +47,7 @@ class Mutant:
 
 
 def mutants(file: str, text: str) -> Iterator[Mutant]:
-    """Return all mutants of a file of tasks or plays. An entry with an anchor is in several places, and is changed in all of them at once."""
+    """Return all mutants of a file of tasks or plays. An entry with an anchor is in several places, and changes in all at once."""
     document = yaml.safe_load(text)
     lines, dumped_lines = _Lines(text), _Lines(dumped(document))
     made: set[str] = set()
