@@ -113,7 +113,7 @@ sanity-and-playbooks: venv
 	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target sanity playbook-tests daemon-tests
 
 .PHONY: test
-test: test-fast sanity-and-playbooks simulation test-core-min test-core-max molecule  ## What a change must pass: lint, types, unit tests on both ends, sanity, fabrics simulated, every role in containers
+test: test-fast sanity-and-playbooks simulation test-core-min test-core-max metal-one molecule  ## What a change must pass: lint, types, unit tests on both ends, sanity, fabrics simulated, a machine from off, every role in containers
 
 .PHONY: guest
 guest: venv  ## Roles on a virtual machine that reboots, under emulation (as root)

@@ -30,6 +30,10 @@ class SlurmSilentError(Exception):
     """slurmctld did not answer a query, so nothing is known about jobs."""
 
 
+class SlurmAbsentError(SlurmSilentError):
+    """A machine has no slurm.conf, so no later query has an answer either."""
+
+
 @dataclass(frozen=True)
 class NodeView:
     """A node as slurmctld reports it; `states` as in IDLE+DRAIN, `boot` the start of its kernel in UTC as text, or "None".
@@ -138,6 +142,9 @@ def snapshot(slurm_conf: Path) -> Snapshot:
 
     An answer without any node is no answer: all nodes would look unknown to Slurm, so unused.
     """
+    if not slurm_conf.exists():
+        # Slurm's programs wait a minute for it.
+        raise SlurmAbsentError(f"{slurm_conf} not found")
     slurm_commands.drop_login_variables()
     texts = []
     for command in _COMMANDS:

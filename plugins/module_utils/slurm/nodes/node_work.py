@@ -18,7 +18,7 @@ from ...common.abandoned import nobody_reads
 from ...common.hostlist import fold
 from ...common.text import few
 from ..live.drain_reasons import written
-from .node_states import NodeView, SlurmSilentError, Snapshot
+from .node_states import NodeView, SlurmAbsentError, SlurmSilentError, Snapshot
 from .out_limits import Apart, Limit, Watch
 
 DRAINED, DRAINING, LIMITED, REBOOTED, SILENT, RESUMED, HELD, FAILED = OUTCOMES = (
@@ -194,8 +194,8 @@ class NodeVerb(ABC):
                 nodes = self.read().nodes
                 if self.check or self.clock() >= self._heard_until or not unheard(self.order.nodes, nodes):
                     return nodes
-            except SlurmSilentError:
-                if self.clock() >= end:
+            except SlurmSilentError as error:
+                if self.clock() >= end or isinstance(error, SlurmAbsentError):
                     raise
             self.sleep(_PAUSES[0])
 

@@ -10,7 +10,7 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes import node_states
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.drain_nodes import Drain
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.node_work import report
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.node_work import Order, report
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.note_reasons import Note
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.out_limits import Limit
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.reboot_nodes import Reboot
@@ -64,7 +64,30 @@ def test_a_reason_counts_only_on_a_node_that_it_keeps_out_of_service(state: str,
 
 
 @pytest.mark.parametrize("answer", ["", "\n", "No nodes in the system\n"])
-def test_an_answer_without_any_node_is_no_answer(answer: str, monkeypatch: pytest.MonkeyPatch):
+def test_an_answer_without_any_node_is_no_answer(answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    conf = tmp_path / "slurm.conf"
+    conf.touch()
     monkeypatch.setattr(node_states, "run", lambda *_, **__: SimpleNamespace(code=0, stdout=answer, error_line=""))
     with pytest.raises(node_states.SlurmSilentError, match="no node in its answer"):
-        node_states.snapshot(Path("slurm.conf"))
+        node_states.snapshot(conf)
+
+
+@pytest.mark.parametrize(("has_conf", "waits"), [(True, 60), (False, 0)])
+def test_only_a_slurm_with_a_configuration_has_time_to_answer(
+    has_conf: bool, waits: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    conf, now = tmp_path / "slurm.conf", [0.0]
+    if has_conf:
+        conf.touch()
+    monkeypatch.setattr(node_states, "run", lambda *_, **__: SimpleNamespace(code=1, stdout="", error_line="no answer"))
+    order = Order(("n1",), "provision", "orders")
+    verb = Resume(
+        order,
+        lambda: node_states.snapshot(conf),
+        lambda _argv: "",
+        sleep=lambda seconds: now.append(now.pop() + seconds),
+        clock=lambda: now[0],
+    )
+    with pytest.raises(node_states.SlurmSilentError, match="no answer" if has_conf else "slurm.conf not found"):
+        verb.run()
+    assert waits <= now[0] < waits + 10
