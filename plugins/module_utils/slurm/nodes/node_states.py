@@ -14,6 +14,7 @@ from ..live.drain_reasons import TAKEN_OUT, DrainReason, is_slurms, read, withou
 from ..live.slurmctld_report import names_in, node_pairs, pairs_of
 
 _DEADLINE = 30.0  # seconds
+_DEADLINE_WITHOUT_FILE = 5.0
 _COMMANDS = (
     ("scontrol", "--oneliner", "--all", "show", "nodes"),
     ("squeue", "--local", "--noheader", "--all", "--format=%i|%T|%N|%L"),
@@ -142,14 +143,16 @@ def snapshot(slurm_conf: Path) -> Snapshot:
 
     An answer without any node is no answer: all nodes would look unknown to Slurm, so unused.
     """
-    if not slurm_conf.exists():
-        # Slurm's programs wait a minute for it.
-        raise SlurmAbsentError(f"{slurm_conf} not found")
+    is_absent = not slurm_conf.exists()
+    # Slurm's programs wait a minute for the file.
+    deadline = _DEADLINE_WITHOUT_FILE if is_absent else _DEADLINE
     slurm_commands.drop_login_variables()
     texts = []
     for command in _COMMANDS:
         # Times are compared with the time at which a reboot was requested.
-        outcome = run(command, _DEADLINE, environment={"SLURM_CONF": str(slurm_conf), "TZ": "UTC0"})
+        outcome = run(command, deadline, environment={"SLURM_CONF": str(slurm_conf), "TZ": "UTC0"})
+        if outcome.code != 0 and is_absent:
+            raise SlurmAbsentError(f"{slurm_conf} not found")
         if outcome.code != 0:
             raise SlurmSilentError(f"`{' '.join(command)}`: {outcome.error_line}")
         texts.append(outcome.stdout)
