@@ -58,6 +58,27 @@ def test_a_node_that_another_run_took_is_not_armed(written: str, world: World) -
     assert world.state(good) == "known"
 
 
+@pytest.mark.parametrize(("fault", "says"), [("order", "disk full"), ("medium", "has no medium")])
+def test_a_node_without_an_order_or_without_its_medium_is_refused_alone(fault: str, says: str, world: World) -> None:
+    node, good = world.machine(), world.machine()
+
+    def call(name: str, arguments: Mapping[str, Any]) -> Any:
+        if fault == "order" and name == "provision_orders" and "arm" in arguments:
+            rows = [row for row in arguments["arm"] if row["machine"]["node"] != node]
+            found = world.host.call(name, {**arguments, "arm": rows})
+            return {**found, "failed_nodes": {node: "disk full"}}
+        found = world.host.call(name, arguments)
+        if fault == "medium" and node in found.get("nodes", ()):
+            found["nodes"][node]["medium"] = ""
+        return found
+
+    run = world.run(node, good, call=call)
+    assert run.progress[node].state == "refused"
+    assert says in run.progress[node].reason
+    assert (world.bmcs[node].writes(), world.is_clean(node)) == ([], True)
+    assert world.state(good) == "known"
+
+
 def test_a_provision_host_that_stays_silent_ends_the_run(world: World) -> None:
     node, looks = world.machine(), [0]
 

@@ -71,6 +71,8 @@ def test_a_medium_that_stays_after_the_eject_leaves_the_machine_off(world: World
     run = world.run(node)
     assert (run.progress[node].state, world.bmcs[node].state()["power"]) == ("off", "Off")
     assert "accepted and not taken" in run.stopped[node]
+    # The next run, or a person, finds the reason on the provision host.
+    assert world.states(node)[node].reason == run.stopped[node]  # type: ignore[union-attr]
     # Its window is closed all the same.
     assert world.media_of(node) == []
     assert not world.desk().look([node]).nodes[node].open
