@@ -133,6 +133,18 @@ def test_secrets_are_on_no_command_line_and_for_no_other_user(site, node: Machin
     assert [path for path in (run, *run.rglob("*")) if not path.is_symlink() and path.stat().st_mode & 0o077] == []
 
 
+def test_a_host_key_that_was_not_made(site, node: Machine) -> None:
+    files = {path: file for path, file in site.files().items() if "ssh_host" not in path}
+    values = site.values(host_key="machine", address="127.0.0.1/8")
+    order = site.server.orders.arm(values, seed.pack(files), 3600).order
+    node.give(order_text.render(order), site.ca)
+    faulty.at_words(node, "ssh-keygen", "-q *host-key ", faulty.WORKS_AND_FAILS)
+    ended = node.install()
+    assert (ended.code, site.state(order)) == (1, "refused"), ended.console
+    assert ended.reason == "ssh-keygen does not make a host key"
+    never_boots(node)
+
+
 def test_no_folder_in_memory(site, node: Machine) -> None:
     order = site.arm_for(node)
     (node.root / "run").write_text("")

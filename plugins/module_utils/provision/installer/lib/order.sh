@@ -50,7 +50,7 @@ check_order() {
     case $order_mac in ??:??:??:??:??:??) ;; *) refuse "the order's mac is not an address" ;; esac
     [ $((order_raw_bytes % MIB)) = 0 ] && [ $((order_root_start % MIB)) = 0 ] && [ "$order_root_start" -ge $((2 * MIB)) ] &&
         [ "$order_raw_bytes" -gt "$order_root_start" ] || refuse "the order's raw_bytes or root_start is not possible"
-    case $order_serial in "" | 0 | [Nn]one | "Not Specified" | "Default string" | "To be filled by O.E.M.") refuse "the order's serial identifies no machine" ;; esac
+    case $order_serial in 0 | [Nn]one | "Not Specified" | "Default string" | "To be filled by O.E.M.") refuse "the order's serial identifies no machine" ;; esac
     printf 'Authorization: Bearer %s\n' "$order_token" >"$RUN/authorization"
 }
 
