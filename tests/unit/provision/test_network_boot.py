@@ -181,6 +181,7 @@ def test_nothing_is_armed_without_the_daemon(desk: arming.Desk, tmp_path: Path, 
     with pytest.raises(NetworkBootError):
         arming.arm(desk, MACHINE, IMAGE, FILES, 60, Way(method))
     assert arming.states(desk, ["gpu001"]) == {}
+    assert list(desk.orders.glob("orders/*")) == []
     assert left(tmp_path / "idle") == []
 
 

@@ -192,10 +192,18 @@ def test_a_range_that_is_no_number_sends_the_whole_file(site) -> None:
 
 def test_only_a_bearer_has_the_token(site) -> None:
     order = site.arm()
+    facts = {"nonce": NONCE, "serial": order.serial, "mac": order.mac, "disk": order.disk}
+    body = "".join(f"{key}={value}\n" for key, value in facts.items())
     for scheme in ("Basic", "bearer", ""):
         given = f"{scheme} {order.token}".strip()
-        status = request(site, "POST", f"/orders/{order.id}/claim", f"nonce={NONCE}\n", Authorization=given)[0]
-        assert status == 403
+        answer = request(site, "POST", f"/orders/{order.id}/claim", body, Authorization=given)
+        assert answer[:2] == (403, b"refused: unknown order or token\n")
+    assert site.state(order) == "armed"
+
+
+def test_a_long_path_is_cut_in_the_log(site, capfd: pytest.CaptureFixture[str]) -> None:
+    request(site, "GET", f"/{'a' * 500}")
+    assert json.loads(capfd.readouterr().out)["path"] == f"/{'a' * 19}"
 
 
 def test_files_that_cannot_be_kept_are_a_refusal(site, capfd: pytest.CaptureFixture[str]) -> None:
