@@ -214,3 +214,15 @@ def test_files_that_cannot_be_kept_are_a_refusal(site, capfd: pytest.CaptureFixt
     out = capfd.readouterr().out
     assert "IsADirectoryError" in out
     assert str(site.server.orders.folder) not in out
+
+
+def test_the_size_of_a_file_has_no_body(site) -> None:
+    name = f"/media/{'a' * 40}.iso"
+    (site.server.served / name[1:]).write_bytes(b"iso")
+    context = ssl.create_default_context(cafile=str(site.ca))
+    connection = http.client.HTTPSConnection("127.0.0.1", site.server.server_address[1], context=context, timeout=10)
+    for method, data in (("HEAD", b""), ("GET", b"iso")):
+        connection.request(method, name)
+        answer = connection.getresponse()
+        assert (answer.status, answer.read(), answer.headers["Content-Length"]) == (200, data, "3")
+    connection.close()
