@@ -41,7 +41,7 @@ drain: {description: Nodes that Slurm must drain as a hostlist., type: str, retu
 why: {description: Text for the reason in Slurm., type: str, returned: always}
 known: {description: Nodes that are installed., type: list, elements: str, returned: always}
 digests: {description: 'Node to the digest of its order, different for each other order.', type: dict, returned: always}
-unfit: {description: Refused nodes for which an earlier run has left an order to close, with the reason., type: dict, returned: always}
+unfit: {description: 'Refused nodes for which an earlier run has left an order to close, with the reason.', type: dict, returned: always}
 resume: {description: Refused nodes to which no run has done more than to drain them., type: list, elements: str, returned: always}
 refused: {description: Node to the reason why it is not installed., type: dict, returned: always}
 """
