@@ -172,8 +172,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(last - first + 1))
             if status == 206:
                 self.send_header("Content-Range", f"bytes {first}-{last}/{size}")
-            self.end_headers()
             self._note(status, "sent" if body else "size")
+            self.end_headers()
             stream.seek(first)
             left = last - first + 1 if body else 0
             while left and (part := stream.read(min(left, 1 << 18))):
@@ -188,9 +188,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data)))
         if self.close_connection:
             self.send_header("Connection", "close")
+        # Who has the answer finds its line in the log.
+        self._note(status, note)
         self.end_headers()
         self.wfile.write(data)
-        self._note(status, note)
 
     def _note(self, status: int, reason: str) -> None:
         found = _PATH.fullmatch(self.path)

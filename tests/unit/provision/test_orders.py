@@ -307,7 +307,8 @@ def test_a_text_that_is_not_an_order(text: str) -> None:
 
 def test_a_text_that_was_cut_or_has_a_key_twice(kept: Orders) -> None:
     lines = render(arm(kept)[0]).splitlines()
-    for wrong in (lines[:-1], [*lines[:-1], f"end={len(lines)}"], [*lines[:-1], lines[1], f"end={len(lines)}"]):
+    other = ["bedplate_order=2", *lines[1:]]
+    for wrong in (other, lines[:-1], [*lines[:-1], f"end={len(lines)}"], [*lines[:-1], lines[1], f"end={len(lines)}"]):
         with pytest.raises(OrderError):
             parse("\n".join([*wrong, ""]))
 
